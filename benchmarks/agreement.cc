@@ -18,33 +18,19 @@
 #include "benchmarks/batches.h"
 #include "benchmarks/check/check.h"
 #include "benchmarks/check/norms.h"
+#include "benchmarks/gradients.h"
 #include "benchmarks/machine.h"
 
 namespace metronome::benchmarks {
 namespace {
 
-struct Parameter {
-  std::string path;
-  Value gradient;
-};
-
 // A model whose gradients can be read.
 struct CheckedModel {
-  explicit CheckedModel(models::Model made) : model(std::move(made)) {
-    Graph& graph = model.graph;
-    std::vector<StorageId> trained;
-    for (std::size_t i = 0; i < graph.data().storages().size(); ++i) {
-      const StorageId id{static_cast<std::int32_t>(i)};
-      if (graph.data().storage(id).trainable) trained.push_back(id);
-    }
-    for (const StorageId id : trained) {
-      const std::string path = graph.data().storage(id).path;
-      parameters.push_back({path, graph.gradient(graph.value(*graph.data().find_read(id)))});
-    }
-  }
+  explicit CheckedModel(models::Model made)
+      : model(std::move(made)), parameters(keep_gradients(model)) {}
 
   models::Model model;
-  std::vector<Parameter> parameters;
+  std::vector<TrainedParameter> parameters;
 };
 
 // A gradient that is not near eager's may be so many times as far from f64's as eager's is.
@@ -71,7 +57,7 @@ class Pair {
     result_.eager = eager_.report().target;
     // Parameters that the loss never reaches are not trained: there is nothing to compare.
     const std::vector<std::string>& unreached = planned_.report().unreached;
-    std::erase_if(checked_.parameters, [&](const Parameter& p) {
+    std::erase_if(checked_.parameters, [&](const TrainedParameter& p) {
       return std::find(unreached.begin(), unreached.end(), p.path) != unreached.end();
     });
   }
@@ -81,9 +67,11 @@ class Pair {
       for (const std::string& path : planned_.storages()) eager_.set(path, planned_.get(path));
       const std::vector<Moments> before = moments();
       run(step);
-      compare_losses(step, 1e-5 * std::abs(eager_.read_scalar(loss())));
+      for (const ir::MinimizedLoss& objective : objectives()) {
+        compare_loss(objective, step, 1e-5 * std::abs(loss_of(eager_, objective)));
+      }
       compare_norms(step, before);
-      compare_optimizer(step, before);
+      for (std::size_t i = 0; i < objectives().size(); ++i) compare_optimizer(i, step, before);
     }
     judge_doubtful();
     return std::move(result_);
@@ -93,11 +81,14 @@ class Pair {
     for (int step = 0; step < steps; ++step) {
       run(step);
       double scale = 0;
-      for (const Parameter& p : checked_.parameters) {
+      for (const TrainedParameter& p : checked_.parameters) {
         scale = std::max({scale, largest(eager_.read(p.gradient)), largest(eager_.get(p.path))});
       }
-      compare_losses(step, 1e-9 * scale);
-      for (const Parameter& p : checked_.parameters) {
+      for (const ir::MinimizedLoss& objective : objectives()) {
+        const double own = std::abs(loss_of(eager_, objective));
+        compare_loss(objective, step, 1e-9 * std::max(own, scale));
+      }
+      for (const TrainedParameter& p : checked_.parameters) {
         const double gradient = largest(planned_.read(p.gradient) - eager_.read(p.gradient));
         expect(gradient, scale, 1e-9, step, "the gradient of", p.path);
         const double value = largest(planned_.get(p.path) - eager_.get(p.path));
@@ -147,9 +138,9 @@ class Pair {
   ExactModel& exact_step(int step, const std::vector<Moments>& before) {
     if (!exact_) {
       CheckedModel checked(entry_.make(scale_, f64));
-      std::erase_if(checked.parameters, [&](const Parameter& p) {
-        return std::ranges::none_of(checked_.parameters,
-                                    [&](const Parameter& kept) { return kept.path == p.path; });
+      std::erase_if(checked.parameters, [&](const TrainedParameter& p) {
+        return std::ranges::none_of(
+            checked_.parameters, [&](const TrainedParameter& kept) { return kept.path == p.path; });
       });
       Executable executable = compile(checked.model.graph, cpu_replay());
       exact_.emplace(std::move(checked), std::move(executable));
@@ -169,13 +160,18 @@ class Pair {
   static at::Tensor in_double(const at::Tensor& tensor) { return tensor.cpu().to(at::kDouble); }
 
   bool on_device() const { return target_.device.kind == Device::Kind::cuda; }
-  Value loss() const { return checked_.model.graph.loss(); }
+  const std::vector<ir::MinimizedLoss>& objectives() const {
+    return checked_.model.graph.data().objectives();
+  }
+  static double loss_of(const Executable& step, const ir::MinimizedLoss& objective) {
+    return step.read(ir::name_of_loss(objective.name)).item<double>();
+  }
 
   void run(int step) {
     const auto feeds = batches_.of_step(static_cast<std::size_t>(step));
     planned_.run(feeds);
     eager_.run(feeds);
-    result_.losses.push_back(planned_.read_scalar(loss()));
+    result_.losses.push_back(planned_.read_scalar(checked_.model.graph.loss()));
     compare_counts(step);
   }
 
@@ -195,7 +191,7 @@ class Pair {
   }
   std::vector<Moments> moments() const {
     std::vector<Moments> all;
-    for (const Parameter& p : checked_.parameters) all.push_back(moments_of(p.path));
+    for (const TrainedParameter& p : checked_.parameters) all.push_back(moments_of(p.path));
     return all;
   }
 
@@ -211,21 +207,21 @@ class Pair {
                     difference, tolerance, scale);
   }
 
-  void compare_losses(int step, double tolerance) {
-    const double planned = planned_.read_scalar(loss()), eager = eager_.read_scalar(loss());
+  void compare_loss(const ir::MinimizedLoss& objective, int step, double tolerance) {
+    const double planned = loss_of(planned_, objective), eager = loss_of(eager_, objective);
     const double difference = std::abs(planned - eager), scale = std::abs(eager);
-    expect(difference, scale, tolerance / scale, step, "the loss",
+    expect(difference, scale, tolerance / scale, step, "the " + ir::name_of_loss(objective.name),
            fmt::format("({:.9g}, eager {:.9g})", planned, eager));
   }
 
   void compare_norms(int step, const std::vector<Moments>& before) {
-    double squares = 0;
-    for (const Parameter& p : checked_.parameters) {
-      squares += std::pow(length(eager_.read(p.gradient)), 2);
+    std::vector<double> squares(objectives().size());
+    for (const TrainedParameter& p : checked_.parameters) {
+      squares[p.objective] += std::pow(length(eager_.read(p.gradient)), 2);
     }
-    const double global = std::sqrt(squares);
     for (std::size_t i = 0; i < checked_.parameters.size(); ++i) {
-      const Parameter& p = checked_.parameters[i];
+      const TrainedParameter& p = checked_.parameters[i];
+      const double global = std::sqrt(squares[p.objective]);
       const at::Tensor planned = planned_.read(p.gradient), eager = eager_.read(p.gradient);
       // A gradient that is zero but for rounding has no norm of its own to be held to.
       const double scale = std::max(length(eager), 1e-4 * global);
@@ -244,20 +240,33 @@ class Pair {
     }
   }
 
-  // libtorch's fused Adam over planned's own gradients.
-  void compare_optimizer(int step, const std::vector<Moments>& before) {
+  // libtorch's fused Adam over planned's own gradients, clipped as torch does.
+  void compare_optimizer(std::size_t objective, int step, const std::vector<Moments>& before) {
+    const ir::MinimizedLoss& minimized = objectives()[objective];
+    const Adam& adam = *minimized.optimizer->as<Adam>();
+    const std::string counter = checked_.model.graph.data().storage(minimized.counter).path;
+    const auto updates = planned_.get(counter).item<std::int64_t>();
     std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, steps;
+    std::vector<std::size_t> own;
     for (std::size_t i = 0; i < before.size(); ++i) {
+      if (checked_.parameters[i].objective != objective) continue;
+      own.push_back(i);
       parameters.push_back(before[i].parameter);
       exp_avgs.push_back(before[i].exp_avg);
       exp_avg_sqs.push_back(before[i].exp_avg_sq);
       gradients.push_back(planned_.read(checked_.parameters[i].gradient));
-      steps.push_back(at::tensor(static_cast<float>(planned_.updates())));
+      steps.push_back(at::tensor(static_cast<float>(updates)));
     }
-    at::_fused_adam_(parameters, gradients, exp_avgs, exp_avg_sqs, {}, steps, checked_.model.lr,
-                     0.9, 0.999, 0, 1e-8, false, false);
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      const std::string& path = checked_.parameters[i].path;
+    if (adam.clip_norm) {
+      double squares = 0;
+      for (const at::Tensor& gradient : gradients) squares += std::pow(length(gradient), 2);
+      const double most = adam.clip_norm->number() / (std::sqrt(squares) + 1e-6);
+      for (at::Tensor& gradient : gradients) gradient = gradient * std::min(1.0, most);
+    }
+    at::_fused_adam_(parameters, gradients, exp_avgs, exp_avg_sqs, {}, steps,
+                     adam.lr.at(updates - 1), adam.beta1, adam.beta2, 0, adam.eps, false, false);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const std::string& path = checked_.parameters[own[i]].path;
       const Moments after = moments_of(path);
       const auto compare = [&](const at::Tensor& mine, const at::Tensor& theirs,
                                std::string_view what) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "executor/metronome.h"
@@ -11,8 +12,11 @@
 
 namespace metronome::benchmarks {
 
-/// Standard normal numbers or even tokens for all that a model is fed, seeded, made once and reused
-/// in order.
+/// The name that the graph gives an input.
+std::string input_name(const models::Model& model, const Value& input);
+
+/// Random numbers and tokens for all that a model is fed, as the model says, seeded, made once and
+/// reused in order.
 class Batches {
  public:
   explicit Batches(const models::Model& model, std::size_t count = 50, std::uint64_t seed = 1);

@@ -82,7 +82,7 @@ DeviceNumbers measure_on_device(const models::Model& model, const CompareOptions
   result.graph_nodes = report.plan(train).graph_nodes;
   result.forms = report.plan(train).forms;
   result.planned_bytes = report.arena_bytes + report.storage_bytes + report.device_bytes_io;
-  for (const Value& input : model.feeds()) result.planned_bytes += input.type().bytes();
+  for (const Value& input : model.inputs) result.planned_bytes += input.type().bytes();
   result.planned_other_bytes = report.device_bytes_other;
   result.host_us = host_us(planned, model.graph.loss());
 

@@ -36,7 +36,7 @@ Model conv_autoenc(Scale scale, Element element) {
   Value y = h.through(up(kColors)).through(tanh);
 
   g.minimize(mse_loss(y, x), Adam{.lr = 1e-3});
-  return finish(std::move(g), x, x);
+  return finish(std::move(g), {x});
 }
 
 }  // namespace metronome::models

@@ -30,7 +30,7 @@ Model convnet(Scale scale, Element element) {
   Value y = h.through(adaptive_avg_pool2d(1)).through(flatten()).through(linear(classes));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), x, target);
+  return finish(std::move(g), {x, target});
 }
 
 }  // namespace metronome::models

@@ -24,7 +24,7 @@ Model feedback_adaptive(Scale scale, Element element) {
   g.output("iterations", iterations(h));
 
   g.minimize(mse_loss(h.through(linear(width)), target), Adam{.lr = 1e-3});
-  return finish(std::move(g), x, target);
+  return finish(std::move(g), {x, target});
 }
 
 }  // namespace metronome::models

@@ -24,7 +24,7 @@ Model gated_routing(Scale scale, Element element) {
   Value y = x.through(linear(width)).through(gelu).gate(router, expert).through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), x, target);
+  return finish(std::move(g), {x, target});
 }
 
 }  // namespace metronome::models

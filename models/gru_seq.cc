@@ -22,7 +22,7 @@ Model gru_seq(Scale scale, Element element) {
   Value y = sequence.hidden.reshape({rows, hidden}).through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), x, target);
+  return finish(std::move(g), {x, target});
 }
 
 }  // namespace metronome::models

@@ -21,7 +21,7 @@ Model iterative_refine(Scale scale, Element element) {
   Value y = x.through(block).loop(residual(block)).times(8).through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), x, target);
+  return finish(std::move(g), {x, target});
 }
 
 }  // namespace metronome::models

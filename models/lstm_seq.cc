@@ -25,7 +25,7 @@ Model lstm_seq(Scale scale, Element element) {
   Value y = last.through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), x, target);
+  return finish(std::move(g), {x, target});
 }
 
 }  // namespace metronome::models

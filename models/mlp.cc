@@ -24,7 +24,7 @@ Model mlp(Scale scale, Element element) {
   Value y = x.repeat(4, block).through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), x, target);
+  return finish(std::move(g), {x, target});
 }
 
 }  // namespace metronome::models

@@ -11,7 +11,7 @@
 namespace metronome::models {
 namespace {
 
-constexpr std::array<ModelEntry, 12> kModels = {{
+constexpr std::array<ModelEntry, 16> kModels = {{
     {"mlp", mlp},
     {"residual_tower", residual_tower},
     {"gated_routing", gated_routing},
@@ -24,6 +24,10 @@ constexpr std::array<ModelEntry, 12> kModels = {{
     {"gru_seq", gru_seq},
     {"lstm_seq", lstm_seq},
     {"transformer", transformer},
+    {"gan", gan},
+    {"vae", vae},
+    {"sac", sac},
+    {"ppo", ppo},
 }};
 
 constexpr std::string_view kScales[] = {"small", "medium", "full"};  // [Scale]
@@ -80,16 +84,18 @@ std::int64_t size_at(Scale scale, std::int64_t small, std::int64_t medium, std::
   throw InternalError("a scale without a size");
 }
 
-Values Model::feeds() const {
-  if (target.id() == input.id()) return {input};
-  return {input, target};
-}
-
-Model finish(Graph graph, Value input, Value target, double lr, std::int64_t vocabulary) {
+Model finish(Graph graph, Values inputs, Fed fed) {
   std::int64_t parameters = 0;
-  for (const DeclaredParameter& p : graph.parameters()) parameters += p.type.numel();
+  for (const DeclaredParameter& p : graph.parameters()) {
+    if (p.trained) parameters += p.type.numel();
+  }
   std::string name = graph.name();
-  return {std::move(name), std::move(graph), input, target, parameters, lr, vocabulary};
+  return {.name = std::move(name),
+          .graph = std::move(graph),
+          .inputs = std::move(inputs),
+          .parameters = parameters,
+          .vocabulary = fed.vocabulary,
+          .numbers = fed.numbers};
 }
 
 }  // namespace metronome::models

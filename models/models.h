@@ -20,24 +20,25 @@ std::string_view name_of(Scale scale);
 /// Throws RunError naming the right ones.
 Scale scale_of(std::string_view name);
 
-/// A graph that is ready to compile. Its feeds are of the model's floating type and standard
-/// normal, or tokens (i64, from 0 to below `vocabulary`); their first dimension is the batch. The
-/// input is named "x", the target "target".
+/// The numbers that a model's floating inputs are fed.
+enum class Numbers : std::uint8_t {
+  normal,   ///< standard normal
+  uniform,  ///< from 0 to 1, as pixels are
+};
+
+/// A graph that is ready to compile. Its inputs are of the model's floating type, or whole numbers
+/// (i64); their first dimension is the batch.
 struct Model {
   std::string name;
   Graph graph;
-  Value input;
-  Value target;                 ///< `input` itself where a model is to give back what it gets
-  std::int64_t parameters = 0;  ///< elements of all parameters
-  double lr = 0;                ///< of its optimizer, Adam
-  std::int64_t vocabulary = 0;  ///< of tokens; 0: it is fed none
-
-  /// The input and, unless it is the same, the target: all that a step is fed.
-  Values feeds() const;
+  Values inputs;                ///< all that a step is fed
+  std::int64_t parameters = 0;  ///< elements of all parameters that are trained
+  std::int64_t vocabulary = 0;  ///< whole numbers are from 0 to below it; 0: it is fed none
+  Numbers numbers = Numbers::normal;
 };
 
-/// Every model minimises the mean squared error with Adam at 1e-3, but for the transformer (cross
-/// entropy, 1e-4). f64 is for checking.
+/// These minimise the mean squared error with Adam at 1e-3, but for the transformer (cross entropy,
+/// 1e-4). f64 is for checking.
 Model mlp(Scale scale, Element element = f32);
 Model residual_tower(Scale scale, Element element = f32);
 Model gated_routing(Scale scale, Element element = f32);
@@ -50,6 +51,13 @@ Model conv_autoenc(Scale scale, Element element = f32);
 Model gru_seq(Scale scale, Element element = f32);
 Model lstm_seq(Scale scale, Element element = f32);
 Model transformer(Scale scale, Element element = f32);
+
+/// Learners, each with the losses and optimizers of its source. They are fed their noise and their
+/// transitions, so that all who are measured take the same steps.
+Model gan(Scale scale, Element element = f32);
+Model vae(Scale scale, Element element = f32);
+Model sac(Scale scale, Element element = f32);
+Model ppo(Scale scale, Element element = f32);
 
 struct ModelEntry {
   std::string_view name;
@@ -77,7 +85,12 @@ std::int64_t width_at(Scale scale, std::int64_t full);
 /// A size that differs from scale to scale in another way.
 std::int64_t size_at(Scale scale, std::int64_t small, std::int64_t medium, std::int64_t full);
 
+struct Fed {
+  std::int64_t vocabulary = 0;
+  Numbers numbers = Numbers::normal;
+};
+
 /// A finished declaration as a model.
-Model finish(Graph graph, Value input, Value target, double lr = 1e-3, std::int64_t vocabulary = 0);
+Model finish(Graph graph, Values inputs, Fed fed = {});
 
 }  // namespace metronome::models

@@ -21,7 +21,7 @@ Model residual_tower(Scale scale, Element element) {
   Value y = x.through(linear(width)).repeat(12, residual(block)).through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), x, target);
+  return finish(std::move(g), {x, target});
 }
 
 }  // namespace metronome::models

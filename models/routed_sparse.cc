@@ -29,7 +29,7 @@ Model routed_sparse(Scale scale, Element element) {
 
   Value loss = mse_loss(mixed.through(linear(width)), target) + 0.01 * balance_loss(mixed);
   g.minimize(loss, Adam{.lr = 1e-3});
-  return finish(std::move(g), x, target);
+  return finish(std::move(g), {x, target});
 }
 
 }  // namespace metronome::models

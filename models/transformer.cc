@@ -28,7 +28,7 @@ Model transformer(Scale scale, Element element) {
                      .through(linear(vocabulary));
 
   g.minimize(cross_entropy_loss(logits, tokens), Adam{.lr = kSlow});
-  return finish(std::move(g), tokens, tokens, kSlow, vocabulary);
+  return finish(std::move(g), {tokens}, {.vocabulary = vocabulary});
 }
 
 }  // namespace metronome::models

@@ -16,6 +16,7 @@
 #include "benchmarks/batches.h"
 #include "benchmarks/check/decisions.h"
 #include "benchmarks/check/norms.h"
+#include "benchmarks/gradients.h"
 #include "benchmarks/memory.h"
 #include "executor/libtorch/convert.h"
 
@@ -119,7 +120,8 @@ class ExactStep final : public Observer {
     }
     for (std::size_t i = 0; i < mine.size(); ++i) {
       if (!mine[i].is_floating_point()) continue;
-      const double off = length(mine[i] - theirs->second[i]), whole = length(mine[i]);
+      const double off = length(difference(mine[i], theirs->second[i]));
+      const double whole = length(finite_part(mine[i]));
       if (whole > 0) check_.forward_error = std::max(check_.forward_error, off / whole);
       if (!(off <= kForward * whole)) {
         check_.wrong.push_back(fmt::format("{}: its operand {} is {:.3g} of its length from f64's",
@@ -199,20 +201,12 @@ void keep_freed_memory() {
 // Gradients of eager in f64, from the storages of another executable.
 Gradients eager_gradients(models::Model model, const Executable& from,
                           std::span<const Feed> feeds) {
-  std::vector<std::pair<std::string, Value>> wanted;
-  const std::size_t count = model.graph.data().storages().size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const StorageId id{static_cast<std::int32_t>(i)};
-    if (!model.graph.data().storage(id).trainable) continue;
-    const std::string path = model.graph.data().storage(id).path;
-    wanted.emplace_back(path, model.graph.value(*model.graph.data().find_read(id)));
-  }
-  for (auto& [path, value] : wanted) value = model.graph.gradient(value);
+  const std::vector<TrainedParameter> wanted = keep_gradients(model);
   Executable step = compile(model.graph, eager());
   copy_storages(from, step);
   step.run(feeds);
   Gradients gradients;
-  for (const auto& [path, value] : wanted) gradients[path] = step.read(value).clone();
+  for (const TrainedParameter& p : wanted) gradients[p.path] = step.read(p.gradient).clone();
   return gradients;
 }
 
@@ -249,7 +243,7 @@ class ModelCheck {
                   {.threads = options_.threads, .tune = Tune::file, .observer = planned});
       restore(step);
       step.run(batch);
-      loss_ = step.read_scalar(model_.graph.loss());
+      losses_ = losses_of(step);
       check_.nodes = planned->errors().worst();
       for (const std::string& line : planned->errors().wrong()) wrong(line);
       if (!options_.plant) compare_bits(replay, step);
@@ -262,9 +256,12 @@ class ModelCheck {
           compile(model_.graph, eager(), {.threads = options_.threads, .observer = eager_step});
       restore(step);
       step.run(batch);
-      const double theirs = step.read_scalar(model_.graph.loss());
-      if (!(std::abs(loss_ - theirs) <= 1e-5 * std::abs(theirs))) {
-        wrong(fmt::format("the loss is {:.9g}, eager's {:.9g}", loss_, theirs));
+      const std::vector<double> theirs = losses_of(step);
+      for (std::size_t i = 0; i < losses_.size(); ++i) {
+        if (std::abs(losses_[i] - theirs[i]) <= 1e-5 * std::abs(theirs[i])) continue;
+        wrong(fmt::format("the {} is {:.9g}, eager's {:.9g}",
+                          ir::name_of_loss(model_.graph.data().objectives()[i].name), losses_[i],
+                          theirs[i]));
       }
     }
     compare_exact(planned, eager_step, in_double(batch));
@@ -275,6 +272,14 @@ class ModelCheck {
 
  private:
   void wrong(std::string line) { check_.wrong.push_back(std::move(line)); }
+
+  std::vector<double> losses_of(const Executable& step) const {
+    std::vector<double> losses;
+    for (const ir::MinimizedLoss& objective : model_.graph.data().objectives()) {
+      losses.push_back(step.read(ir::name_of_loss(objective.name)).item<double>());
+    }
+    return losses;
+  }
 
   void restore(Executable& step) const {
     for (const std::string& path : step.storages()) {
@@ -379,8 +384,8 @@ class ModelCheck {
   const bool on_cpu_;
   models::Model model_;
   Batches batches_;
-  Gradients start_;  // every storage before the step
-  double loss_ = 0;
+  Gradients start_;             // every storage before the step
+  std::vector<double> losses_;  // one an objective
   Check check_;
 };
 

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "graph/ir/graph.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/pool/max_pool.h"
 #include "ops/reference/table.h"
 
@@ -47,6 +48,11 @@ at::Tensor winners(const MaxPool& pool, const at::Tensor& x) {
       add_dimension(w.padding, 0), add_dimension(w.dilation, 1), w.ceil_mode));
 }
 
+bool is_clamp(const Node& node) {
+  const Elementwise* op = node.op->as<Elementwise>();
+  return op != nullptr && op->function == Function::clamp;
+}
+
 double root_mean_square(const at::Tensor& x) {
   return x.numel() == 0 ? 0 : std::sqrt(x.square().mean().item<double>());
 }
@@ -66,7 +72,8 @@ bool decides(const ir::Graph& graph, const Node& node) {
   const bool floats = std::ranges::any_of(
       node.inputs, [&](ValueId id) { return is_floating(graph.type(id).element); });
   if (!floats) return false;
-  if (is_among(kKinked, node) || is_among(kPicking, node) || node.op->as<MaxPool>() != nullptr) {
+  if (is_among(kKinked, node) || is_among(kPicking, node) || is_clamp(node) ||
+      node.op->as<MaxPool>() != nullptr) {
     return true;
   }
   const auto visible = node.types.size() - static_cast<std::size_t>(node.op->saved());
@@ -77,6 +84,10 @@ bool decides(const ir::Graph& graph, const Node& node) {
 at::Tensor decisions_of(const Node& node, const std::vector<at::Tensor>& operands) {
   if (is_among(kKinked, node)) return operands[0].sign().to(at::kChar);
   if (is_among(kPicking, node)) return (operands[0] - operands[1]).sign().to(at::kChar);
+  if (is_clamp(node)) {
+    const Elementwise& clamp = *node.op->as<Elementwise>();
+    return operands[0].gt(clamp.b).to(at::kChar) - operands[0].lt(clamp.a).to(at::kChar);
+  }
   if (const MaxPool* pool = node.op->as<MaxPool>()) return winners(*pool, operands[0]);
   std::vector<at::Tensor> whole;
   for (const at::Tensor& result : reference(*node.op, operands)) {

@@ -14,7 +14,7 @@
 namespace metronome::benchmarks {
 
 /// True where rounding may decide something. These functions that bend are known: relu, abs, sign,
-/// minimum, maximum. The others (clamp, leaky_relu, ...) stand in no shipped model.
+/// minimum, maximum, clamp. The others (hardshrink, ...) stand in no shipped model.
 bool decides(const ir::Graph& graph, const Node& node);
 
 /// Returns the decisions that a node makes by its floating operands, as integers or booleans: for a

@@ -85,8 +85,8 @@ struct Distance {
   double length = 0, largest = 0;
 };
 Distance distance(const at::Tensor& x, const at::Tensor& exact) {
-  const at::Tensor difference = in_double(x) - exact;
-  return {length(difference), largest(difference)};
+  const at::Tensor off = difference(in_double(x), exact);
+  return {length(off), largest(off)};
 }
 
 }  // namespace
@@ -134,7 +134,8 @@ void NodeErrors::judge(const ObservedNode& seen) {
     }
     const Distance planned = distance(result, exact[k]);
     const Distance libtorch = k < rounded.size() ? distance(rounded[k], exact[k]) : Distance{};
-    const double scale = length(exact[k]), most = largest(exact[k]);
+    const at::Tensor finite = finite_part(exact[k]);
+    const double scale = length(finite), most = largest(finite);
     if (k == 0) lost_[seen.index] = libtorch.length;
     if (k < visible && scale > 0 && planned.length / scale >= worst.planned) {
       worst.node = who, worst.planned = planned.length / scale;

@@ -15,4 +15,12 @@ inline double largest(const at::Tensor& x) {
   return x.numel() == 0 ? 0 : x.abs().max().item<double>();
 }
 
+/// x - y, but 0 where both are one infinity.
+inline at::Tensor difference(const at::Tensor& x, const at::Tensor& y) {
+  return (x - y).masked_fill(x.eq(y), 0);
+}
+
+/// 0 in the place of infinities.
+inline at::Tensor finite_part(const at::Tensor& x) { return x.masked_fill(x.isinf(), 0); }
+
 }  // namespace metronome::benchmarks

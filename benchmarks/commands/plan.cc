@@ -44,8 +44,8 @@ DeclaredModel declare_model(const PlanArguments& arguments) {
   }
   models::Model model =
       models::find_model(arguments.model).make(models::scale_of(arguments.scale), f32);
-  Values feeds = model.feeds();
-  return {{std::move(model.graph), std::move(feeds)}, std::max<std::int64_t>(model.vocabulary, 1)};
+  return {{std::move(model.graph), std::move(model.inputs)},
+          std::max<std::int64_t>(model.vocabulary, 1)};
 }
 
 std::vector<std::string> names() {

@@ -1,5 +1,6 @@
 #include "benchmarks/floor/convolutions.h"
 
+#include <ATen/core/Tensor.h>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 

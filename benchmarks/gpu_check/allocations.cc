@@ -24,7 +24,7 @@ class ReplayedSteps {
  public:
   explicit ReplayedSteps(const models::Model& model)
       : loss_(model.graph.loss()), batches_(model, 2), step_(compile(model.graph, cuda_graph())) {
-    for (const Value& input : model.feeds()) inputs_.push_back(step_.input(input));
+    for (const Value& input : model.inputs) inputs_.push_back(step_.input(input));
     take(kWarmUp, true);
   }
 

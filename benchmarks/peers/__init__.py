@@ -2,7 +2,8 @@
 
     python3 -m peers --help        (in benchmarks/; `./metronome peers` installs what it needs)
 
-`sizes` says what the models are, `torch_models` and `jax_models` declare them, `torch_steps` and
-`jax_step` take training steps. Each peer runs in a process of its own (`worker`), so that one that
-is missing, hangs or dies is a line in the report; `__main__` lets them take turns.
+`sizes` says what the models are; `torch_models`, `torch_learners`, `jax_models` and `jax_learners`
+declare them; `torch_steps` and `jax_step` take training steps. Each peer runs in a process of its
+own (`worker`), so that one that is missing, hangs or dies is a line in the report; `__main__` lets
+them take turns. `learner` measures a whole learner beside RLtools, which is C++ as well.
 """

@@ -9,7 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from . import learner
 from .contest import NO_TIME, PEERS, measure
+from .crew import Unavailable
 from .machine import cores, this_machine
 from .sizes import MODELS, SCALES
 
@@ -31,13 +33,12 @@ def arguments() -> argparse.Namespace:
         "reads each loss.",
     )
     add = parser.add_argument
-    add("--scale", choices=SCALES, default="small", help="small is the launch-bound form")
+    add("--scale", choices=SCALES, help="small, the default, is the launch-bound form")
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add(
         "--models",
         nargs="+",
         choices=MODELS,
-        default=list(MODELS),
         metavar="MODEL",
         help=f"of {', '.join(MODELS)}; all by default",
     )
@@ -45,11 +46,10 @@ def arguments() -> argparse.Namespace:
         "--peers",
         nargs="+",
         choices=PEERS,
-        default=list(PEERS),
         metavar="PEER",
         help=f"of {', '.join(PEERS)}; eager always takes part, and on several ranks ddp",
     )
-    add("--ranks", type=int, default=1, help="train data parallel, one process a rank (CPU)")
+    add("--ranks", type=int, help="train data parallel, one process a rank (CPU)")
     add("--tf32", action="store_true", help="TF32 products for all, in place of IEEE fp32 (GPU)")
     add(
         "--threads",
@@ -57,7 +57,19 @@ def arguments() -> argparse.Namespace:
         help="of a CPU, for each rank; by default 1 at small scale and all cores, shared out "
         "between the ranks, at others",
     )
-    add("--rounds", type=int, help=f"at least {FEWEST_ROUNDS}; by default 9 full, else 21")
+    add(
+        "--learner",
+        type=Path,
+        metavar="FOLDER",
+        help="measure a whole reinforcement learner beside RLtools instead, on one thread: FOLDER "
+        "is a checkout of github.com/rl-tools/rl_tools, which g++ and OpenBLAS compile",
+    )
+    add(
+        "--rounds",
+        type=int,
+        help=f"at least {FEWEST_ROUNDS}; by default 9 full, else 21; of --learner at least "
+        f"{learner.FEWEST_ROUNDS}, by default {learner.ROUNDS}",
+    )
     add("--limit", type=float, default=3600, help="seconds after which nothing more is begun")
     add(
         "--cache",
@@ -72,6 +84,13 @@ def arguments() -> argparse.Namespace:
         "it already has are not measured again",
     )
     chosen = parser.parse_args()
+    if chosen.learner:
+        check_learner(chosen, parser)
+    chosen.scale = chosen.scale or "small"
+    chosen.models = chosen.models or list(MODELS)
+    chosen.peers = chosen.peers or list(PEERS)
+    if chosen.ranks is None:
+        chosen.ranks = 1
     if chosen.tf32 and chosen.device == "cpu":
         parser.error("--tf32 needs --device cuda: a CPU has no TF32")
     if chosen.ranks < 1:
@@ -80,11 +99,13 @@ def arguments() -> argparse.Namespace:
         parser.error("--ranks: several run on CPUs only")
     small = chosen.scale == "small"
     if chosen.rounds is None:
-        chosen.rounds = 9 if chosen.scale == "full" else 21
+        full = chosen.scale == "full"
+        chosen.rounds = learner.ROUNDS if chosen.learner else 9 if full else 21
     if chosen.threads is None:
         chosen.threads = 1 if small and chosen.device == "cpu" else max(1, cores() // chosen.ranks)
-    if chosen.rounds < FEWEST_ROUNDS:
-        parser.error(f"--rounds: {chosen.rounds} are too few, say {FEWEST_ROUNDS} or more")
+    fewest = learner.FEWEST_ROUNDS if chosen.learner else FEWEST_ROUNDS
+    if chosen.rounds < fewest:
+        parser.error(f"--rounds: {chosen.rounds} are too few, say {fewest} or more")
     if chosen.threads < 1:
         parser.error(f"--threads: {chosen.threads} are too few, say 1 or more")
     if chosen.json and not os.access(chosen.json.resolve().parent, os.W_OK | os.X_OK):
@@ -94,6 +115,28 @@ def arguments() -> argparse.Namespace:
     if chosen.cache:
         chosen.cache = chosen.cache.resolve()
     return chosen
+
+
+def check_learner(chosen: argparse.Namespace, parser: Parser) -> None:
+    others = {
+        "--models": chosen.models,
+        "--peers": chosen.peers,
+        "--scale": chosen.scale,
+        "--ranks": chosen.ranks,
+        "--device cuda": chosen.device == "cuda",
+        "--tf32": chosen.tf32,
+        "--threads": chosen.threads,
+        "--cache": chosen.cache,
+    }
+    for option, given in others.items():
+        if given not in (None, False):
+            parser.error(
+                f"--learner does not go with {option}, so leave one out: it trains one model "
+                "beside RLtools, on one thread of a CPU, and compiles both anew"
+            )
+    if reason := learner.refusal(chosen.learner):
+        parser.error(f"--learner: {reason}")
+    chosen.learner = chosen.learner.resolve()
 
 
 def show(result: dict) -> None:
@@ -127,6 +170,23 @@ def finished(result: dict) -> bool:
     return all(row.get("unavailable") != NO_TIME for row in result["peers"])
 
 
+def beside_rltools(args: argparse.Namespace, report: dict, end: float) -> int:
+    if any(result["model"] == learner.MODEL for result in report["results"]):
+        print(f"{args.json} has {learner.MODEL} already: name another file to measure it again")
+        return 0
+    try:
+        with tempfile.TemporaryDirectory(prefix="metronome-peers-") as folder:
+            result = learner.measure(args, Path(folder), end)
+    except Unavailable as reason:
+        print(f"metronome peers: {reason}", file=sys.stderr)
+        return 2
+    report["results"].append(result)
+    learner.show(report["machine"], result)
+    if args.json:
+        keep(args.json, report)
+    return 0
+
+
 def main() -> int:
     args = arguments()
     # Ended from outside, it still ends its peers.
@@ -135,6 +195,8 @@ def main() -> int:
     report = {"machine": this_machine(), "results": []}
     if args.json and args.json.exists():
         report = json.loads(args.json.read_text())
+    if args.learner:
+        return beside_rltools(args, report, end)
     precision = "tf32" if args.tf32 else "ieee"
     run = {"scale": args.scale, "device": args.device, "precision": precision, "ranks": args.ranks}
     results = report["results"] = [result for result in report["results"] if finished(result)]

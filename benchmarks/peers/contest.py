@@ -10,6 +10,7 @@ from pathlib import Path
 from . import rounds
 from .crew import Peer, Unavailable
 from .machine import cores
+from .sizes import LEARNERS
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ SETTLE_S = 0.01
 # Seconds. A model of seconds a step takes some hundred steps in one answer where it chooses a form.
 LONGEST_ANSWER = 1200
 NO_TIME = "no time was left"
+ONE_RANK = "learners train on one rank here"
 
 
 class Contest:
@@ -78,6 +80,8 @@ class Contest:
                 self.rows[name] = {"peer": name, "label": kind.label}
                 if args.device == "cpu" and kind.without_gpu:
                     self.rows[name]["unavailable"] = kind.without_gpu
+                if model in LEARNERS and args.ranks > 1:
+                    self.rows[name]["unavailable"] = ONE_RANK
         self.facts: dict = {}
 
     def left(self) -> float:

@@ -183,14 +183,15 @@ def is_statistic(name: str) -> bool:
 
 
 def loss_of(s: Sizes):
-    """(weights, statistics, x, target) -> the loss, and what the statistics become."""
+    """(weights, statistics, x, its target if it has one) -> the loss, and what the statistics
+    become."""
     model = MODELS[s.model]
 
-    def loss(w: dict, statistics: dict, x, target):
-        kept = {}
+    def loss(w: dict, statistics: dict, *inputs):
+        x, target, kept = inputs[0], inputs[-1], {}
         more = {"kept": kept} if statistics else {}
         y = model(w | statistics, x, **more)
-        if s.x.vocabulary is None:
+        if s.inputs[0].vocabulary is None:
             return jnp.square(y - target).mean(), kept
         right = jnp.take_along_axis(jax.nn.log_softmax(y), target[..., None], -1)
         return -right.mean(), kept

@@ -1,4 +1,4 @@
-"""The training step in JAX: loss, gradients and Adam in one jitted function."""
+"""The training step in JAX: losses, gradients and Adam in one jitted function."""
 
 from functools import partial
 
@@ -6,24 +6,75 @@ import jax
 import jax.numpy as jnp
 import numpy
 
+from .jax_learners import LOSSES
 from .jax_models import from_torch, loss_of
-from .sizes import Sizes, batches
+from .sizes import Objective, Sizes, batches
 
 WARM_UP = 5
-BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
+BETA1, BETA2 = 0.9, 0.999
 
 
-def adam(rate, weights, gradients, first, second, count):
-    """PyTorch's Adam (Kingma and Ba, 2015), to its order of operations."""
-    first = jax.tree.map(lambda m, g: BETA1 * m + (1 - BETA1) * g, first, gradients)
-    second = jax.tree.map(lambda v, g: BETA2 * v + (1 - BETA2) * g * g, second, gradients)
-    size = rate / (1 - BETA1**count)
+def losses_of(s: Sizes) -> list:
+    """For each objective (weights, statistics, *inputs) -> the loss, and what the statistics
+    become."""
+
+    def learning(loss):
+        return lambda w, statistics, *inputs: (loss(w, *inputs), statistics)
+
+    return [learning(loss) for loss in LOSSES[s.model]] if s.model in LOSSES else [loss_of(s)]
+
+
+def adam(objective: Objective, weights, gradients, first, second, count):
+    """PyTorch's Adam (Kingma and Ba, 2015), to its order of operations, of those weights that have
+    a gradient."""
     root = jnp.sqrt(1 - BETA2**count)
+    weights, first, second = dict(weights), dict(first), dict(second)
+    for name, rate in objective.rates_of(gradients).items():
+        g = gradients[name]
+        first[name] = BETA1 * first[name] + (1 - BETA1) * g
+        second[name] = BETA2 * second[name] + (1 - BETA2) * g * g
+        size = rate / (1 - BETA1**count)
+        weights[name] -= size * first[name] / (jnp.sqrt(second[name]) / root + objective.eps)
+    return weights, first, second
 
-    def update(w, m, v):
-        return w - size * m / (jnp.sqrt(v) / root + EPS)
 
-    return jax.tree.map(update, weights, first, second), first, second
+def clipped(gradients: dict, most: float) -> dict:
+    """As torch.nn.utils.clip_grad_norm_ has them."""
+    norm = jnp.sqrt(sum(jnp.square(g).sum() for g in gradients.values()))
+    factor = jnp.minimum(most / (norm + 1e-6), 1)
+    return {name: factor * g for name, g in gradients.items()}
+
+
+def step_of(s: Sizes):
+    """(state, *inputs) -> the next state, and the first objective's loss."""
+
+    def step(state, *inputs):
+        weights, first, second, count, statistics = state
+        count = count + 1
+        losses = []
+        for objective, loss_of in zip(s.objectives, losses_of(s), strict=True):
+
+            def of(trained, others=weights, seen=statistics, loss_of=loss_of):
+                return loss_of(others | trained, seen, *inputs)
+
+            trained = {name: weights[name] for name in objective.rates_of(weights)}
+            (loss, statistics), gradients = jax.value_and_grad(of, has_aux=True)(trained)
+            losses.append(loss)
+            if objective.clip_norm:
+                gradients = clipped(gradients, objective.clip_norm)
+            weights, first, second = adam(objective, weights, gradients, first, second, count)
+            if follow := objective.follow:
+                for source in [name for name in weights if name.startswith(follow.source)]:
+                    target = follow.target + source.removeprefix(follow.source)
+                    weights[target] += follow.rate * (weights[source] - weights[target])
+        return (weights, first, second, count, statistics), losses[0]
+
+    return step
+
+
+def narrow(array: numpy.ndarray) -> numpy.ndarray:
+    """Whole numbers as JAX has them by default."""
+    return array.astype(numpy.int32) if array.dtype == numpy.int64 else array
 
 
 class JaxPeer:
@@ -38,27 +89,15 @@ class JaxPeer:
 
     def prepare(self, s: Sizes, weights: dict) -> None:
         self.first, self.statistics = from_torch(weights)
+        self.trained = [name for each in s.objectives for name in each.rates_of(self.first)]
         self.restore()
-        loss = loss_of(s)
-
-        @partial(jax.jit, donate_argnums=0)
-        def step(state, x, target):
-            weights, first, second, count, statistics = state
-            both = jax.value_and_grad(loss, has_aux=True)
-            (value, kept), gradients = both(weights, statistics, x, target)
-            count = count + 1
-            moved = adam(s.learning_rate, weights, gradients, first, second, count)
-            return (*moved, count, kept), value
-
-        self.jitted = step
+        self.jitted = jax.jit(step_of(s), donate_argnums=0)
         self.trouble: dict[str, str] = {}
         self.forms = {}
-        pairs = batches(s)
-        if s.x.vocabulary is not None:
-            pairs = [(x.astype(numpy.int32), t.astype(numpy.int32)) for x, t in pairs]
+        drawn = [[narrow(array) for array in batch] for batch in batches(s)]
         for name, feed in self.feeds().items():
             try:
-                self.batches = [(feed(x), feed(target)) for x, target in pairs]
+                self.batches = [[feed(array) for array in batch] for batch in drawn]
                 for i in range(WARM_UP):
                     self.step(i)
                 self.forms[name] = self.batches
@@ -86,17 +125,17 @@ class JaxPeer:
         put = partial(jax.device_put, device=self.device)
 
         def zeros() -> dict:
-            return {name: put(numpy.zeros_like(w)) for name, w in self.first.items()}
+            return {name: put(numpy.zeros_like(self.first[name])) for name in self.trained}
 
         weights = {name: put(w) for name, w in self.first.items()}
         statistics = {name: put(w) for name, w in self.statistics.items()}
         self.state = (weights, zeros(), zeros(), put(numpy.float32(0)), statistics)
 
     def step(self, index: int) -> float:
-        x, target = self.batches[index % len(self.batches)]
+        batch = self.batches[index % len(self.batches)]
         if self.on_gpu:
-            x, target = jax.device_put((x, target), self.device)
-        self.state, loss = self.jitted(self.state, x, target)
+            batch = jax.device_put(batch, self.device)
+        self.state, loss = self.jitted(self.state, *batch)
         return float(loss)
 
     def peak_bytes(self) -> None:

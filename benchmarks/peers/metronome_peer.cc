@@ -18,10 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/batches.h"
 #include "benchmarks/gpu_check/programs.h"
 #include "distributed/distributed.h"
 #include "executor/metronome.h"
 #include "models/models.h"
+#include "models/tasks/task.h"
 
 namespace metronome::benchmarks {
 namespace {
@@ -75,6 +77,7 @@ class MetronomePeer {
     if (what == "time") return time(*step_, request.at("steps"));
     if (what == "alone") return time(*alone_, request.at("steps"));
     if (what == "peak") return peak();
+    if (what == "learn") return learn(request.at("seed"));
     throw std::runtime_error("it knows no \"" + what + "\"");
   }
 
@@ -96,18 +99,17 @@ class MetronomePeer {
       alone_ = compiled({.threads = threads_});
     }
     for (const DeclaredParameter& p : model.graph.parameters()) {
-      if (p.trained) step_->set(p.path, numbers.next(p.type));
+      step_->set(p.path, numbers.next(p.type));
     }
     numbers.expect_end();
     for (const std::string& path : step_->storages())
       first_.push_back({path, step_->get(path).clone()});
     for (int i = 0; i < kBatches; ++i) {
       std::vector<Feed> feeds;
-      for (const Value& input : model.feeds()) {
+      for (const Value& input : model.inputs) {
         const at::Tensor read = rows.next(input.type());
         // Page-locked where it is copied to a GPU, as the other peers keep theirs.
-        feeds.emplace_back(std::string(input.id() == model.input.id() ? "x" : "target"),
-                           on_gpu_ ? read.pin_memory() : read);
+        feeds.emplace_back(input_name(model, input), on_gpu_ ? read.pin_memory() : read);
       }
       // Each rank its own rows.
       if (i % world_.size() == world_.rank()) batches_.push_back(std::move(feeds));
@@ -144,9 +146,33 @@ class MetronomePeer {
     if (!on_gpu_) return {{"peak_bytes", nullptr}};
     const Report& report = step_->report();
     std::size_t inputs = 0;
-    for (const Value& input : model_->feeds()) inputs += input.type().bytes();
+    for (const Value& input : model_->inputs) inputs += input.type().bytes();
     return {{"peak_bytes",
              report.arena_bytes + report.storage_bytes + report.device_bytes_io + inputs}};
+  }
+
+  // The whole program of `./metronome train pendulum`, without its tests on the way.
+  Json learn(std::uint64_t seed) const {
+    const models::TaskEntry& entry = *models::find_task("pendulum");
+    models::TaskOptions options = entry.defaults();
+    options.seed = seed;
+    const std::unique_ptr<models::TrainingTask> task = entry.make(options);
+    std::unique_ptr<Executable> step;
+    const double compiled = seconds([&] {
+      step = std::make_unique<Executable>(
+          compile(task->graphs(), cpu_replay(), {.seed = seed, .threads = threads_}));
+    });
+    const std::unique_ptr<models::Training> training = task->training(*step);
+    const double taken = seconds([&] {
+      for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+        training->epoch([](double /*loss*/) {});
+      }
+    });
+    const std::int64_t moves = options.epochs * training->steps_per_epoch();
+    return {{"moves", moves},
+            {"seconds", taken},
+            {"compile_s", compiled},
+            {"return", training->test().value}};
   }
 
   double take(Executable& step) {

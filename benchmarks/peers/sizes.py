@@ -1,7 +1,9 @@
-"""The models by name: their sizes at each scale, and the batches that they are fed."""
+"""The models by name: their sizes at each scale, the batches that they are fed, and how they are
+trained."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,30 @@ class Array:
 
 
 @dataclass(frozen=True)
+class Follow:
+    """Weights below `target` go `rate` of the way to those below `source`."""
+
+    target: str
+    source: str
+    rate: float
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One loss of a step, and the Adam that lowers it."""
+
+    rates: dict[str, float]  # learning rates of the weights below each path; "" is all
+    eps: float = 1e-8
+    clip_norm: float | None = None  # the most that the norm of all its gradients may be
+    follow: Follow | None = None  # after its update
+
+    def rates_of(self, weights: Iterable[str]) -> dict[str, float]:
+        """The learning rate of each of these that it trains."""
+        names = list(weights)
+        return {n: rate for path, rate in self.rates.items() for n in names if n.startswith(path)}
+
+
+@dataclass(frozen=True)
 class Sizes:
     """A model at one scale."""
 
@@ -29,13 +55,18 @@ class Sizes:
     batch: int
     width: int  # features of its ends; of the first convolution, the channels that it makes
     hidden: int  # of the widest layer
-    x: Array
-    target: Array | None  # None: x itself
-    parameters: int
-    learning_rate: float = 1e-3
+    # In the order of Metronome's graph. But for learners they are x and its target, or x alone,
+    # which is then its own target.
+    inputs: tuple[Array, ...]
+    parameters: int  # that are trained
+    objectives: tuple[Objective, ...] = (Objective({"": 1e-3}),)  # in the order of a step
 
 
 COLORS, HEADS, STEPS = 3, 8, 50
+# Of soft actor-critic. The bounds are of the logarithm of an action's deviation.
+DISCOUNT, ENTROPY, LEAST, MOST = 0.99, -3, -5, 2
+# Of proximal policy optimization.
+CLIP, ENTROPY_WEIGHT, VALUE_WEIGHT = 0.2, 0.01, 0.5
 
 #        model             batch  width  hidden  parameters: small, medium, full
 _FULL = {
@@ -50,7 +81,14 @@ _FULL = {
     "lstm_seq": (128, 256, 512, 4_624, 280_704, 3_809_536),
     "transformer": (32, 512, 2048, 21_824, 1_064_448, 21_071_872),
 }
-MODELS = tuple(_FULL)
+
+# Of reinforcement learning. At small, medium and full scale: batch, width, parameters.
+_LEARNERS = {
+    "sac": ((4, 16, 1_625), (100, 64, 15_689), (256, 256, 210_185)),
+    "ppo": ((4, 16, 755), (32, 64, 9_155), (128, 64, 9_155)),
+}
+LEARNERS = tuple(_LEARNERS)
+MODELS = (*_FULL, *LEARNERS)
 
 
 def sizes(model: str, scale: str) -> Sizes:
@@ -58,8 +96,12 @@ def sizes(model: str, scale: str) -> Sizes:
     images of 16x16, convolutions of 8 channels and more; 16 tokens of 256. The medium scale lies
     between: batch 16 or 32, widths of 128 to 256; images of 32x32, 32 channels and more; 64 tokens
     of 2,048."""
-    batch, width, hidden, *counts = _FULL[model]
     index = SCALES.index(scale)
+    if model in LEARNERS:
+        batch, width, count = _LEARNERS[model][index]
+        inputs, objectives = {"sac": _sac, "ppo": _ppo}[model](batch)
+        return Sizes(model, scale, batch, width, width, inputs, count, objectives)
+    batch, width, hidden, *counts = _FULL[model]
 
     def at(small: int, medium: int, full: int) -> int:
         return (small, medium, full)[index]
@@ -72,22 +114,40 @@ def sizes(model: str, scale: str) -> Sizes:
     if model in ("convnet", "conv_autoenc"):
         size = at(16, 32, 64)
         images = Array((batch, COLORS, size, size))
-        target = Array((batch, wide(100))) if model == "convnet" else None
+        inputs = (images, Array((batch, wide(100)))) if model == "convnet" else (images,)
         by = at(8, 2, 1)
-        return Sizes(model, scale, batch, width // by, hidden // by, images, target, count)
+        return Sizes(model, scale, batch, width // by, hidden // by, inputs, count)
     width, hidden = wide(width), wide(hidden)
     rows = Array((batch, width))
     if model in ("gru_seq", "lstm_seq"):
         x = Array((batch, STEPS, width))
-        return Sizes(model, scale, batch, width, hidden, x, rows, count)
+        return Sizes(model, scale, batch, width, hidden, (x, rows), count)
     if model == "transformer":
         tokens = Array((batch, at(16, 64, 128)), at(256, 2048, 8192))
-        return Sizes(model, scale, batch, width, hidden, tokens, None, count, 1e-4)
-    return Sizes(model, scale, batch, width, hidden, rows, rows, count)
+        slow = (Objective({"": 1e-4}),)
+        return Sizes(model, scale, batch, width, hidden, (tokens,), count, slow)
+    return Sizes(model, scale, batch, width, hidden, (rows, rows), count)
 
 
-def batches(of: Sizes) -> list[tuple[numpy.ndarray, numpy.ndarray]]:
-    """Fifty pairs of x and target, the same in every process."""
+def _sac(batch: int) -> tuple[tuple[Array, ...], tuple[Objective, ...]]:
+    """State, action, reward, next state, whether it was the last, and noise for an action in each
+    state. The critics learn first, and the actor and its price by them."""
+    state, action, one = Array((batch, 11)), Array((batch, 3)), Array((batch, 1))
+    done = Array((batch, 1), 2)
+    critics = Objective({"critics.": 1e-3}, follow=Follow("target.", "critics.", 0.005))
+    actor = Objective({"actor.": 3e-4, "price.": 1e-3})
+    return (state, action, one, state, done, action, action), (critics, actor)
+
+
+def _ppo(batch: int) -> tuple[tuple[Array, ...], tuple[Objective, ...]]:
+    """State, action, its log density then, its advantage, the return, and the value then."""
+    state, each = Array((batch, 4)), Array((batch,))
+    action = Array((batch,), 2)
+    return (state, action, *[each] * 4), (Objective({"": 2.5e-4}, eps=1e-5, clip_norm=0.5),)
+
+
+def batches(of: Sizes) -> list[tuple[numpy.ndarray, ...]]:
+    """What fifty steps are fed, the same in every process."""
     import numpy  # here, so that --help needs none
 
     draw = numpy.random.default_rng(1)
@@ -97,8 +157,4 @@ def batches(of: Sizes) -> list[tuple[numpy.ndarray, numpy.ndarray]]:
             return draw.integers(array.vocabulary, size=array.shape)
         return draw.standard_normal(array.shape, dtype=numpy.float32)
 
-    pairs = []
-    for _ in range(BATCHES):
-        x = drawn(of.x)
-        pairs.append((x, x if of.target is None else drawn(of.target)))
-    return pairs
+    return [tuple(drawn(array) for array in of.inputs) for _ in range(BATCHES)]

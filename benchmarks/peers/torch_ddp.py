@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import distributed
 
-from .torch_steps import WARM_UP, Form, TorchPeer, step_of
+from .torch_steps import WARM_UP, Form, Part, TorchPeer, adam_of, step_of
 
 # In MiB: PyTorch's own, a small one that begins early, and one for all gradients.
 BUCKETS = (25, 1, 1024)
@@ -46,13 +46,13 @@ class DataParallel(TorchPeer):
 
     def copy(self) -> torch.nn.Module:
         """The hooks of one form must not run in another's steps."""
-        self.copies.append(copy.deepcopy(self.model))
+        self.copies.append(copy.deepcopy(self.losses[0]))
         return self.copies[-1]
 
     def with_model(self, model: torch.nn.Module) -> Form:
-        adam = torch.optim.Adam(model.parameters(), lr=self.learning_rate, fused=True)
+        adam = adam_of(self.objectives[0], model, fused=True)
         self.optimizers.append(adam)
-        return step_of(model, adam.zero_grad, adam.step)
+        return step_of([Part(model, adam.zero_grad, adam.step)])
 
     @torch.no_grad()
     def restore(self) -> None:

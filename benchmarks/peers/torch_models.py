@@ -1,11 +1,13 @@
-"""The models in PyTorch, with its default initialisation."""
+"""The models in PyTorch, with its default initialisation, and what their steps lower."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from .sizes import COLORS, HEADS, Sizes
+from .torch_learners import LEARNERS
 
 
 def named(**layers: nn.Module) -> nn.Sequential:
@@ -104,7 +106,7 @@ def convnet(s: Sizes) -> nn.Module:
         last=seen(widths[-1], widths[-1]),
         pool=nn.AdaptiveAvgPool2d(1),
         flat=nn.Flatten(),
-        out=nn.Linear(widths[-1], s.target.shape[1]),
+        out=nn.Linear(widths[-1], s.inputs[1].shape[1]),
     )
 
 
@@ -174,7 +176,7 @@ class EncoderLayer(nn.Module):
 
 
 def transformer(s: Sizes) -> nn.Module:
-    length, vocabulary = s.x.shape[1], s.x.vocabulary
+    length, vocabulary = s.inputs[0].shape[1], s.inputs[0].vocabulary
     return named(
         embedding=nn.Embedding(vocabulary, s.width),
         positions=Positions(length, s.width),
@@ -194,18 +196,20 @@ MODELS = {
     "gru_seq": gru_seq,
     "lstm_seq": lstm_seq,
     "transformer": transformer,
+    **LEARNERS,
 }
 
 
 class WithLoss(nn.Module):
-    """x and target to the loss: what a step differentiates."""
+    """x and target, or x as its own target, to the loss."""
 
     def __init__(self, model: nn.Module, s: Sizes):
         super().__init__()
         self.model = model
-        self.classifies = s.x.vocabulary is not None
+        self.classifies = s.inputs[0].vocabulary is not None
 
-    def forward(self, x, target):
+    def forward(self, *inputs):
+        x, target = inputs[0], inputs[-1]
         y = self.model(x)
         if self.classifies:
             return nn.functional.cross_entropy(y.flatten(0, -2), target.flatten())
@@ -215,7 +219,12 @@ class WithLoss(nn.Module):
 def make(s: Sizes) -> nn.Module:
     torch.manual_seed(0)
     model = MODELS[s.model](s)
-    found = sum(parameter.numel() for parameter in model.parameters())
+    found = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     if found != s.parameters:
         raise ValueError(f"{s.model} has {found} parameters at {s.scale} scale, not {s.parameters}")
     return model
+
+
+def losses_of(model: nn.Module, s: Sizes) -> list[Callable]:
+    """A function of the inputs for each objective, once the model is on its device."""
+    return model.losses() if s.model in LEARNERS else [WithLoss(model, s)]

@@ -1,14 +1,16 @@
 """Training steps in PyTorch: eager, compiled, and captured whole into a CUDA graph."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from . import torch_models
-from .sizes import Sizes, batches
+from .sizes import Objective, Sizes, batches
 
-# x, target -> the loss, on the device.
-Form = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+# The inputs -> the first objective's loss, on the device.
+Form = Callable[..., torch.Tensor]
 
 # The first steps of a form compile, allocate and record; these many leave nothing of that to do.
 WARM_UP = 5
@@ -22,28 +24,74 @@ def channels_last(form: Form) -> Form:
             return tensor
         return tensor.contiguous(memory_format=torch.channels_last)
 
-    return lambda x, target: form(laid_out(x), laid_out(target))
+    return lambda *inputs: form(*map(laid_out, inputs))
 
 
 def without_onednn(form: Form) -> Form:
     """PyTorch's own recurrent layers on a CPU."""
 
-    def step(x, target):
+    def step(*inputs):
         with torch.backends.mkldnn.flags(enabled=False):
-            return form(x, target)
+            return form(*inputs)
 
     return step
 
 
-def step_of(loss_of: torch.nn.Module, zero: Callable, update: Callable) -> Form:
-    def step(x, target):
-        zero(set_to_none=True)
-        loss = loss_of(x, target)
-        loss.backward()
-        update()
-        return loss
+@dataclass
+class Part:
+    """What a step does for one objective."""
+
+    loss_of: Callable
+    zero: Callable
+    update: Callable
+
+
+def step_of(parts: list[Part]) -> Form:
+    """One part after the other: a loss is of the weights that the parts before have updated."""
+
+    def step(*inputs):
+        losses = []
+        for part in parts:
+            part.zero(set_to_none=True)
+            losses.append(part.loss_of(*inputs))
+            losses[-1].backward()
+            part.update()
+        return losses[0]
 
     return step
+
+
+def below(model: torch.nn.Module, path: str) -> list[torch.nn.Parameter]:
+    return [p for name, p in model.named_parameters() if name.startswith(path)]
+
+
+def adam_of(objective: Objective, model: torch.nn.Module, **options) -> torch.optim.Optimizer:
+    groups = [
+        {"params": below(model, path), "lr": rate} for path, rate in objective.rates.items()
+    ]
+    return torch.optim.Adam(groups, betas=(0.9, 0.999), eps=objective.eps, **options)
+
+
+def update_of(
+    objective: Objective, model: torch.nn.Module, adam: torch.optim.Optimizer
+) -> Callable[[], None]:
+    """Clips gradients, takes Adam's step and lets targets follow, where the objective says so."""
+    trained = [parameter for path in objective.rates for parameter in below(model, path)]
+    follow = objective.follow
+    if follow:
+        targets, sources = (
+            [parameter.detach() for parameter in below(model, path)]
+            for path in (follow.target, follow.source)
+        )
+
+    def update() -> None:
+        if objective.clip_norm:
+            torch.nn.utils.clip_grad_norm_(trained, objective.clip_norm)
+        adam.step()
+        if follow:
+            torch._foreach_lerp_(targets, sources, follow.rate)
+
+    return update
 
 
 class TorchPeer:
@@ -70,18 +118,19 @@ class TorchPeer:
         return {name: w.numpy() for name, w in torch_models.make(s).state_dict().items()}
 
     def parameters(self, s: Sizes) -> list[str]:
-        """The names of those weights that are trained."""
+        """The names of the weights, those that follow others included, in Metronome's order."""
         return [name for name, _ in torch_models.make(s).named_parameters()]
 
     def prepare(self, s: Sizes, weights: dict) -> None:
         """Makes the model and takes the first steps of every form."""
         model = torch_models.make(s)
         model.load_state_dict({name: torch.from_numpy(w) for name, w in weights.items()})
-        self.model = torch_models.WithLoss(model, s).to(self.device)
-        self.learning_rate = s.learning_rate
+        self.model = model.to(self.device)
+        self.objectives = s.objectives
+        self.losses = torch_models.losses_of(self.model, s)
         self.first = [p.detach().clone() for p in self.model.parameters()]
         self.optimizers: list[torch.optim.Optimizer] = []
-        self.batches = [(self.host(x), self.host(target)) for x, target in batches(s)]
+        self.batches = [tuple(map(self.host, batch)) for batch in batches(s)]
         self.trouble: dict[str, str] = {}
         self.forms: dict[str, Form] = {}
         for name, make in self.makers().items():
@@ -101,10 +150,18 @@ class TorchPeer:
         tensor = torch.from_numpy(array)
         return tensor.pin_memory() if self.device.type == "cuda" else tensor
 
-    def adam(self, **options) -> torch.optim.Optimizer:
-        options = {"lr": self.learning_rate, "betas": (0.9, 0.999), "eps": 1e-8, **options}
-        self.optimizers.append(torch.optim.Adam(self.model.parameters(), **options))
-        return self.optimizers[-1]
+    def step_with(
+        self, losses: list[Callable], through: Callable = lambda update: update, **options
+    ) -> Form:
+        """The step of these losses, with an Adam of these options for each. `through` may make
+        something faster of an update."""
+        parts = []
+        for objective, loss_of in zip(self.objectives, losses, strict=True):
+            adam = adam_of(objective, self.model, **options)
+            self.optimizers.append(adam)
+            update = update_of(objective, self.model, adam)
+            parts.append(Part(loss_of, adam.zero_grad, through(update)))
+        return step_of(parts)
 
     def makers(self) -> dict[str, Callable[[], Form]]:
         raise NotImplementedError
@@ -135,9 +192,9 @@ class TorchPeer:
                     moment.zero_()
 
     def step(self, index: int) -> float:
-        x, target = self.batches[index % len(self.batches)]
+        batch = self.batches[index % len(self.batches)]
         to = {"device": self.device, "non_blocking": True}
-        return self.form(x.to(**to), target.to(**to)).item()
+        return self.form(*[tensor.to(**to) for tensor in batch]).item()
 
     def peak_bytes(self) -> int | None:
         """Most bytes of tensors in two steps."""
@@ -152,8 +209,7 @@ class TorchPeer:
 class Eager(TorchPeer):
     def makers(self):
         def fused() -> Form:
-            adam = self.adam(fused=True)
-            return step_of(self.model, adam.zero_grad, adam.step)
+            return self.step_with(self.losses, fused=True)
 
         forms = self.images_too(fused)
         if self.device.type == "cpu" and self.has(torch.nn.RNNBase):
@@ -162,7 +218,7 @@ class Eager(TorchPeer):
 
 
 class Compiled(TorchPeer):
-    """Loss and gradients through torch.compile; the optimizer fused, or compiled too."""
+    """Losses and gradients through torch.compile; optimizers fused, or the updates compiled too."""
 
     def __init__(self, device: str, threads: int, tf32: bool, mode: str):
         super().__init__(device, threads, tf32)
@@ -173,24 +229,28 @@ class Compiled(TorchPeer):
         super().prepare(s, weights)
 
     def makers(self):
-        loss_of = torch.compile(self.model, mode=self.mode)
+        losses = [torch.compile(loss_of, mode=self.mode) for loss_of in self.losses]
+
+        on_gpu = self.device.type == "cuda"
+        kept = losses
+        if on_gpu and self.mode != "default":
+            # These modes capture: the next graph writes over what the last one left in their pool.
+            kept = [lambda *inputs, of=loss_of: of(*inputs).clone() for loss_of in losses]
 
         def fused() -> Form:
-            adam = self.adam(fused=True)
-            return step_of(loss_of, adam.zero_grad, adam.step)
+            # Of one objective no other graph comes before its loss is read.
+            return self.step_with(losses if len(losses) == 1 else kept, fused=True)
 
         def compiled() -> Form:
-            adam = self.adam(foreach=True, capturable=self.device.type == "cuda")
-            update = torch.compile(lambda: adam.step(), mode=self.mode)
-            # Of modes that capture, the next graph writes over what the last one left in their pool.
-            kept = loss_of if self.mode == "default" else lambda *batch: loss_of(*batch).clone()
-            return step_of(kept, adam.zero_grad, update)
+            # Several updates are of one code, and would be compiled for any sizes.
+            through = partial(torch.compile, mode=self.mode, dynamic=False)
+            return self.step_with(kept, through, foreach=True, capturable=on_gpu)
 
         return {**self.images_too(fused), "compiled Adam": compiled}
 
 
 class WholeGraph(TorchPeer):
-    """Forward, backward and optimizer captured by hand: one launch a step."""
+    """Forward, backward and optimizers captured by hand: one launch a step."""
 
     def makers(self):
         if self.device.type != "cuda":
@@ -198,25 +258,25 @@ class WholeGraph(TorchPeer):
         return {"capturable fused Adam": self.capture}
 
     def capture(self) -> Form:
-        adam = self.adam(fused=True, capturable=True)
-        body = step_of(self.model, adam.zero_grad, adam.step)
-        x, target = (tensor.to(self.device) for tensor in self.batches[0])
+        body = self.step_with(self.losses, fused=True, capturable=True)
+        inputs = [tensor.to(self.device) for tensor in self.batches[0]]
         # On a stream of its own first, as PyTorch's guide asks: what is made once is made here.
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
-                body(x, target)
+                body(*inputs)
         torch.cuda.current_stream().wait_stream(side)
         # A gradient that is absent when the capture begins is written by each replay, not added to.
-        adam.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            loss = body(x, target)
+            loss = body(*inputs)
 
-        def replay(new_x, new_target):
-            x.copy_(new_x, non_blocking=True)
-            target.copy_(new_target, non_blocking=True)
+        def replay(*batch):
+            for captured, new in zip(inputs, batch, strict=True):
+                captured.copy_(new, non_blocking=True)
             graph.replay()
             return loss
 

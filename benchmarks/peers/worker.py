@@ -39,7 +39,7 @@ class Worker:
 
     def weights(self, model: str, scale: str, file: str) -> dict:
         """Keeps the initial weights that all peers begin with, running statistics included; and,
-        for a peer that is not in Python, the trained ones as plain numbers, with the batches."""
+        for a peer that is not in Python, its parameters as plain numbers, with the batches."""
         of = sizes(model, scale)
         weights = self.peer.weights(of)
         numpy.savez(file, **weights)
@@ -47,10 +47,9 @@ class Worker:
             for name in self.peer.parameters(of):
                 plain.write(weights[name].tobytes())
         with open(f"{file}.batches", "wb") as plain:
-            for x, target in batches(of):
-                plain.write(x.tobytes())
-                if target is not x:
-                    plain.write(target.tobytes())
+            for batch in batches(of):
+                for array in batch:
+                    plain.write(array.tobytes())
         return {}
 
     def prepare(self, model: str, scale: str, file: str) -> dict:

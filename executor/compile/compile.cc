@@ -212,6 +212,8 @@ EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& sha
                      const CompileOptions& options, std::deque<ir::Graph>& graphs, Report& report) {
   EngineInput planned;
   std::map<std::string, Layout> kept;  // as the first plan of a storage keeps it
+  AveragePaths kept_averages;          // those that are declared, then those of optimizers
+  add_averages(leading_graph(parts), kept_averages);
   const auto plan = [&](const ir::Graph& graph, std::size_t shape, Mode mode,
                         const std::string& average) {
     planned.declared.push_back(&graph);
@@ -222,7 +224,9 @@ EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& sha
                                                 .kept = kept,
                                                 .averages = averages},
                                                mode, backend, options, report));
-    for (const Storage& s : planned.plans.back().graph.storages()) kept.emplace(s.path, s.layout);
+    const ir::Graph& made = planned.plans.back().graph;
+    for (const Storage& s : made.storages()) kept.emplace(s.path, s.layout);
+    if (mode == Mode::train) add_averages(made, kept_averages);
   };
   for (std::size_t shape = 0; shape < parts.size(); ++shape) {
     const ir::Graph& whole = *parts[shape].graph;
@@ -232,12 +236,11 @@ EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& sha
     }
   }
   // Last, so that storages are as the plans above have them.
-  const ir::Graph& keeps = leading_graph(parts);
-  for (const std::string& name : averages_in(keeps)) {
+  for (const auto& [name, paths] : kept_averages) {
     for (std::size_t shape = 0; shape < parts.size(); ++shape) {
       for (const Mode mode : parts[shape].modes) {
         if (mode == Mode::train) continue;
-        plan(graphs.emplace_back(with_averages(graphs[shape], name, keeps)), shape, mode, name);
+        plan(graphs.emplace_back(with_averages(graphs[shape], name, paths)), shape, mode, name);
       }
     }
   }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string_view>
 
 namespace metronome::executor::compile {
@@ -26,24 +25,25 @@ ir::Graph limit_outputs(const ir::Graph& graph, const std::vector<std::string>& 
   return limited;
 }
 
-std::vector<std::string> averages_in(const ir::Graph& graph) {
-  std::vector<std::string> names;
+void add_averages(const ir::Graph& graph, AveragePaths& averages) {
   for (const Storage& s : graph.storages()) {
     if (s.kind != StorageKind::average) continue;
     const std::string_view path = std::string_view(s.path).substr(kAveragesRoot.size() + 1);
     const std::string name(path.substr(0, path.find('/')));
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    auto found = std::ranges::find(averages, name, [](const auto& of) { return of.first; });
+    if (found == averages.end()) found = averages.insert(found, {name, {}});
+    found->second.insert(s.path);
   }
-  return names;
 }
 
-ir::Graph with_averages(ir::Graph graph, const std::string& name, const ir::Graph& keeps) {
+ir::Graph with_averages(ir::Graph graph, const std::string& name,
+                        const std::set<std::string>& paths) {
   for (std::size_t i = 0; i < graph.storages().size(); ++i) {
     const Storage& s = graph.storages()[i];
     if (s.kind != StorageKind::parameter) continue;
     const std::string parameter = s.path;
     const std::string average = fmt::format("{}/{}/{}", kAveragesRoot, name, parameter);
-    if (!keeps.find_storage(average)) continue;
+    if (!paths.contains(average)) continue;
     const std::optional<StorageId> own = graph.find_storage(average);
     // Neither may have the other's path while it still has it.
     if (own) graph.set_path(*own, average + "/");

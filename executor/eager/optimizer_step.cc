@@ -26,7 +26,7 @@ OptimizerStep::OptimizerStep(const EagerGraph& graph, BackwardPass& backward, st
     for (const std::size_t i : leaves_) {
       const Storage& parameter = graph.graph().storage(all[i].parameter);
       // Undefined where the loss does not reach the parameter: no gradient, no update.
-      tensors.push_back(graph.made_storage("optimizer/" + moment.name + "/" + parameter.path));
+      tensors.push_back(graph.made_storage(ir::path_of_moment(moment, parameter.path)));
     }
     moments_.push_back(std::move(tensors));
   }

@@ -39,6 +39,11 @@ std::string path_of_gathered_weight(const std::string& objective) {
   return path_of_state("gathered_weight", objective);
 }
 
+std::string path_of_moment(const Moment& moment, std::string_view parameter) {
+  const std::string_view root = moment.is_average ? kAveragesRoot : kMomentsRoot;
+  return fmt::format("{}/{}/{}", root, moment.name, parameter);
+}
+
 std::string path_of_state(std::string_view state, std::string_view objective) {
   return fmt::format("{}/{}{}{}", kMomentsRoot, state, objective.empty() ? "" : "/", objective);
 }

@@ -47,6 +47,8 @@ std::string path_of_kept_loss(const std::string& objective);
 /// of the replays' weights.
 std::string path_of_gathered(const std::string& parameter);
 std::string path_of_gathered_weight(const std::string& objective);
+/// The path of a parameter's moment.
+std::string path_of_moment(const Moment& moment, std::string_view parameter);
 /// The path of the storage of an optimizer's state: "optimizer/learning_rate/critic".
 std::string path_of_state(std::string_view state, std::string_view objective);
 

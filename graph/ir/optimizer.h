@@ -49,7 +49,10 @@ namespace metronome {
 /// states, under `optimizer/<name>` and, of an objective with a name, `/<that name>`.
 struct Moment {
   std::string name;  ///< "exp_avg"
-  Init init;
+  Init init = {};
+  /// A moment that evaluations `.with` its name have in the parameter's place, kept under
+  /// `average/<name>/<parameter's path>`. It begins as the parameter.
+  bool is_average = false;
 };
 
 class OptimizerRule {

@@ -83,8 +83,9 @@ std::map<StorageId, Layout> storage_layouts(const ir::Graph& graph, const Settin
   }
   for (const Assignment& a : graph.assignments()) {
     const auto found = by_writer.find(a.value.node);
-    if (found != by_writer.end() && free(a.storage) &&
-        graph.storage(a.storage).kind == StorageKind::moment) {
+    const StorageKind kind = graph.storage(a.storage).kind;
+    const bool of_optimizer = kind == StorageKind::moment || kind == StorageKind::average;
+    if (found != by_writer.end() && free(a.storage) && of_optimizer) {
       layouts[a.storage] = found->second;
     }
   }

@@ -65,7 +65,7 @@ DecayedPair decayed(const Rule& rule, const Value& parameter, const Value& gradi
 }
 
 /// A mean that went `share` of the way to what comes next.
-Value moved(const Value& mean, const Value& next, double share) {
+Value moved(const Value& mean, const Value& next, const Operand& share) {
   return mean + share * (next - mean);
 }
 
@@ -396,6 +396,82 @@ std::optional<Requirement> Muon::mistake() const {
   std::optional<Requirement> none;
   if (steps < 1) none = Requirement{fmt::format("1 step or more, but {}", steps)};
   return first_of({numbers_of(*this).mistake(), unless_below_1("momentum", momentum), none});
+}
+
+// ---- AdamW without a schedule ---------------------------------------------------------------
+
+namespace {
+
+/// The states of the rule's own behind an update, and the share of its step in the average.
+struct ScheduleFreeWeight {
+  Value sum, lr_max, share;
+  Value is_first;  ///< 1 where nothing weighed anything before, else 0
+};
+
+ScheduleFreeWeight weight_of(const ScheduleFreeAdamW& rule, const Value& update,
+                             std::span<const Value> states) {
+  const Value lr_max = maximum(states[1], rule.learning_rate(update, states));
+  const Value weight = square(lr_max), sum = states[0] + weight;
+  // Rates of 0 so far weigh nothing.
+  const Value some = sum > 0.0;
+  return {sum, lr_max, where(some, weight / where(some, sum, 1.0), 0.0),
+          where(states[0] > 0.0, states[0] * 0.0, 1.0)};
+}
+
+constexpr std::size_t kOwnStates = 2;
+
+}  // namespace
+
+std::vector<Moment> ScheduleFreeAdamW::states() const {
+  std::vector<Moment> all = {{"weight_sum", zeros()}, {"lr_max", zeros()}};
+  for (Moment& state : numbers_of(*this).states()) all.push_back(std::move(state));
+  return all;
+}
+Values ScheduleFreeAdamW::next_states(Value update, Value loss,
+                                      std::span<const Value> states) const {
+  const ScheduleFreeWeight weight = weight_of(*this, update, states);
+  Values next = {weight.sum, weight.lr_max};
+  for (Value& of : numbers_of(*this).next_states(update, loss, states.subspan(kOwnStates))) {
+    next.push_back(std::move(of));
+  }
+  return next;
+}
+Values ScheduleFreeAdamW::clip(const Values& gradients, std::span<const Value> states) const {
+  return numbers_of(*this).clip(gradients, states.subspan(kOwnStates));
+}
+Value ScheduleFreeAdamW::learning_rate(Value update, std::span<const Value> states) const {
+  return numbers_of(*this).learning_rate(update, states.subspan(kOwnStates));
+}
+std::string ScheduleFreeAdamW::attributes() const {
+  return fmt::format("lr={} beta1={} beta2={} eps={}{}", to_string(lr), beta1, beta2, eps,
+                     text_of_numbers(*this));
+}
+std::vector<Moment> ScheduleFreeAdamW::moments() const {
+  return {{"exp_avg_sq", zeros()}, {"z", zeros()}, {.name = "schedule_free", .is_average = true}};
+}
+Values ScheduleFreeAdamW::scalars(Value update, double rate, std::span<const Value> states) const {
+  const ScheduleFreeWeight weight = weight_of(*this, update, states);
+  return numbers_of(*this).scalars(
+      update, rate, states.subspan(kOwnStates),
+      {weight.share, 1.0 - pow(beta2, count_of(update)), weight.is_first});
+}
+Values ScheduleFreeAdamW::update(Value parameter, Value gradient, std::span<const Value> moments,
+                                 std::span<const Value> scalars) const {
+  const Value g = descended(*this, gradient), decay = decay_of(*this, parameter, scalars);
+  const Value exp_avg_sq = moments[0] * beta2 + (1 - beta2) * g * g;
+  Value direction = g / (sqrt(exp_avg_sq / beside(scalars[2], parameter)) + eps);
+  if (decay.present()) direction = direction + decay * parameter;
+  // All three begin as the parameter is then, which may have been set.
+  const Value is_first = beside(scalars[3], parameter) > 0.0;
+  const auto begun = [&](const Value& moment) { return where(is_first, parameter, moment); };
+  const Value z = begun(moments[1]) - beside(scalars[0], parameter) * direction;
+  const Value average = moved(begun(moments[2]), z, beside(scalars[1], parameter));
+  return {moved(z, average, beta1), exp_avg_sq, z, average};
+}
+std::optional<Requirement> ScheduleFreeAdamW::mistake() const {
+  std::optional<Requirement> forgets;
+  if (beta1 <= 0) forgets = Requirement{fmt::format("a beta1 above 0, but {}", beta1)};
+  return first_of({mistake_of_betas(*this), unless_at_least_0("eps", eps), forgets});
 }
 
 }  // namespace metronome

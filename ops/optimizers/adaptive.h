@@ -1,5 +1,6 @@
 // More optimizers, for Graph::minimize: RmsProp, Adagrad, Adadelta, Adamax, RAdam, NAdam, Lion,
-// Lamb, Muon. Names, defaults and formulas are PyTorch's, or the authors' where it has none.
+// Lamb, Muon, ScheduleFreeAdamW. Names, defaults and formulas are PyTorch's, or the authors' where
+// it has none.
 //
 // Of all, the learning rate, the weight decay and the norm to clip to may be `Settable`. The weight
 // decay is added to the gradient, weight_decay * parameter, where nothing else is said.
@@ -224,6 +225,38 @@ struct Muon {
   std::string attributes() const;
   std::vector<Moment> moments() const;
   Values scalars(Value update, double rate, std::span<const Value> states = {}) const;
+  Values update(Value parameter, Value gradient, std::span<const Value> moments,
+                std::span<const Value> scalars) const;
+  std::optional<Requirement> mistake() const;
+};
+
+/// AdamW without a schedule: Defazio and others, "The road less scheduled" (2024), as
+/// schedulefree.AdamWScheduleFree with r = 0. Parameters are where gradients are taken; evaluate
+/// with the average, `{.with = "schedule_free"}`, which is what it trains. The learning rate may
+/// begin with a `LinearWarmup`; steps of large rates weigh more in the average. Weights decay where
+/// gradients are taken: weight_decay * parameter is added to the step. States: `weight_sum`,
+/// `lr_max`.
+struct ScheduleFreeAdamW {
+  static constexpr std::string_view name = "schedule_free_adamw";
+  LearningRate lr = 2.5e-3;
+  double beta1 = 0.9;  ///< how near to the average gradients are taken; above 0
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  Hyperparameter weight_decay = 0;
+  std::optional<Hyperparameter> clip_norm = {};
+  bool maximize = false;
+  bool operator==(const ScheduleFreeAdamW&) const = default;
+
+  /// As METRONOME_OPTIMIZER_NUMBERS, but for the states of its own, which come first.
+  std::vector<Moment> states() const;
+  Values next_states(Value update, Value loss, std::span<const Value> states) const;
+  bool watches_loss() const { return lr.watches_loss(); }
+  Values clip(const Values& gradients, std::span<const Value> states) const;
+  Value norm(const Values& gradients) const { return gradient_norm(gradients); }
+  Value learning_rate(Value update, std::span<const Value> states) const;
+  std::string attributes() const;
+  std::vector<Moment> moments() const;
+  Values scalars(Value update, double rate, std::span<const Value> states) const;
   Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const;
   std::optional<Requirement> mistake() const;

@@ -104,6 +104,7 @@ struct ParameterUpdate {
   at::Tensor parameter, gradient;
   std::vector<at::Tensor> moments;
   double lr, weight_decay;
+  double all_lr;                   ///< of parameters whose rate is not scaled
   double t;                        ///< counts updates from 1
   std::span<const double> states;  ///< those that the optimizer has of its own
 };
@@ -204,7 +205,8 @@ void update_parameter(const NAdam& rule, const ParameterUpdate& u) {
   u.parameter.addcdiv_(u.moments[0], size, -u.lr * next / (1 - product * next));
 }
 
-std::vector<double> own_states_behind(const NAdam& rule, std::span<const double> states, double t) {
+std::vector<double> own_states_behind(const NAdam& rule, std::span<const double> states, double t,
+                                      double /*lr*/) {
   return {states[0] * momentum_at(rule, t)};
 }
 
@@ -248,8 +250,28 @@ void update_parameter(const Muon& rule, const ParameterUpdate& u) {
   u.parameter.add_(x.reshape(u.parameter.sizes()), -u.lr * scale);
 }
 
+std::vector<double> own_states_behind(const ScheduleFreeAdamW&, std::span<const double> states,
+                                      double /*t*/, double lr) {
+  const double lr_max = std::max(states[1], lr);
+  return {states[0] + lr_max * lr_max, lr_max};
+}
+
+void update_parameter(const ScheduleFreeAdamW& rule, const ParameterUpdate& u) {
+  const at::Tensor &z = u.moments[1], &average = u.moments[2];
+  if (u.states[0] == 0) z.copy_(u.parameter), average.copy_(u.parameter);
+  const at::Tensor g = descended(rule, u);
+  add_mean_square(u.moments[0], g, rule.beta2);
+  at::Tensor direction =
+      g.div(u.moments[0].div(1 - std::pow(rule.beta2, u.t)).sqrt().add(rule.eps));
+  if (u.weight_decay != 0) direction = direction.add(u.parameter, u.weight_decay);
+  z.add_(direction, -u.lr);
+  const std::vector<double> next = own_states_behind(rule, u.states, u.t, u.all_lr);
+  average.lerp_(z, next[0] > 0 ? next[1] * next[1] / next[0] : 0);
+  u.parameter.copy_(z.lerp(average, rule.beta1));
+}
+
 template <class Rule>
-std::vector<double> own_states_behind(const Rule&, std::span<const double>, double) {
+std::vector<double> own_states_behind(const Rule&, std::span<const double>, double, double) {
   return {};
 }
 
@@ -265,6 +287,7 @@ void step_by_parameter(const T& rule, const Tensors& parameters, const Tensors& 
                       {},
                       scales.rate * numbers.lr,
                       scales.decay * numbers.weight_decay,
+                      numbers.lr,
                       static_cast<double>(state.update) + 1,
                       std::span(state.states).first(own_states(rule))};
     for (const Tensors& moment : moments) u.moments.push_back(moment[i]);
@@ -296,9 +319,9 @@ bool with_step(const OptimizerRule& optimizer, const Run& run) {
     return rule != nullptr;
   };
   const auto one_of = [&]<class... T>(const T*... none) { return (tried(none) || ...); };
-  return one_of
-      .template operator()<RmsProp, Adagrad, Adadelta, Adamax, RAdam, NAdam, Lion, Lamb, Muon>(
-          nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  return one_of.template
+  operator()<RmsProp, Adagrad, Adadelta, Adamax, RAdam, NAdam, Lion, Lamb, Muon, ScheduleFreeAdamW>(
+      nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
 }
 
 }  // namespace
@@ -331,8 +354,8 @@ std::vector<double> reference_states(const OptimizerRule& optimizer, const Updat
                                      double loss) {
   std::vector<double> next = state.states;
   const auto advance = [&](const auto& rule, const auto&) {
-    const std::vector<double> own =
-        own_states_behind(rule, state.states, static_cast<double>(state.update) + 1);
+    const std::vector<double> own = own_states_behind(
+        rule, state.states, static_cast<double>(state.update) + 1, numbers_at(rule, state).lr);
     const std::vector<double> of_rate =
         rule.lr.next_states(state.update, loss, split_states(rule, state).lr);
     std::ranges::copy(of_rate, std::ranges::copy(own, next.begin()).out);

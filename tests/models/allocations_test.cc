@@ -145,8 +145,8 @@ Counts replay(const models::ModelEntry& entry, Scale scale, int steps, CompileOp
     std::size_t bytes;
   };
   std::vector<Copied> copied;
-  for (std::size_t k = 0; k < model.feeds().size(); ++k) {
-    const at::Tensor to = step.input(model.feeds()[k]);
+  for (std::size_t k = 0; k < model.inputs.size(); ++k) {
+    const at::Tensor to = step.input(model.inputs[k]);
     copied.push_back(
         {to.data_ptr(),
          {batches.of_step(0)[k].tensor().data_ptr(), batches.of_step(1)[k].tensor().data_ptr()},

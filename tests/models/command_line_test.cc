@@ -102,7 +102,7 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("compare mpl",
           "models: there is no \"mpl\": say mlp, residual_tower, gated_routing, iterative_refine, "
           "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, "
-          "lstm_seq or transformer.");
+          "lstm_seq, transformer, gan, vae, sac or ppo.");
   refuses("compare --scale huge", "--scale: there is no \"huge\": say small, medium or full.");
   refuses("compare --threads two", "--threads: \"two\" is no whole number from 1 to 1024.");
   refuses("compare --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
@@ -120,12 +120,12 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("plan",
           "say which model to plan: mlp, residual_tower, gated_routing, iterative_refine, "
           "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, "
-          "lstm_seq, transformer, digits, mnist, text or pendulum.");
+          "lstm_seq, transformer, gan, vae, sac, ppo, digits, mnist, text or pendulum.");
   refuses(
       "plan towers",
       "model: there is no \"towers\": say mlp, residual_tower, gated_routing, iterative_refine, "
       "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, lstm_seq, "
-      "transformer, digits, mnist, text or pendulum.");
+      "transformer, gan, vae, sac, ppo, digits, mnist, text or pendulum.");
   refuses("plan mlp --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
 }
 

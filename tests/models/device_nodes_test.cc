@@ -28,6 +28,10 @@ conv_autoenc       small: 72 nodes, chain 61 full: 86 nodes, chain 69
 gru_seq            small: 18 nodes, chain 13 full: 293 nodes, chain 234
 lstm_seq           small: 28 nodes, chain 20 full: 493 nodes, chain 482
 transformer        small: 171 nodes, chain 129 full: 179 nodes, chain 147
+gan                small: 39 nodes, chain 33 full: 38 nodes, chain 33
+vae                small: 27 nodes, chain 24 full: 28 nodes, chain 26
+sac                small: 109 nodes, chain 86 full: 109 nodes, chain 95
+ppo                small: 58 nodes, chain 39 full: 58 nodes, chain 38
 )";
 
 TEST_CASE("nodes of a training step, and the longest chain of them") {

@@ -142,6 +142,7 @@ INTERNALS = {
     "ops/cuda/convolution_call.h",
     "ops/layer_norm/layer_norm.h",
     "ops/matmul/matmul.h",
+    "ops/elementwise/elementwise.h",
     "ops/pool/max_pool.h",
     "ops/recurrent/recurrent.h",
     "ops/reference/elements.h",

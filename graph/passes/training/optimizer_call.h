@@ -116,15 +116,21 @@ class OptimizerCall {
         refuse(fmt::format("begin moment \"{}\" of {}", moment.name, quote(parameter)),
                wrong->requires_);
       }
-      const std::string path = fmt::format("{}/{}/{}", kMomentsRoot, moment.name, parameter.path);
+      const std::string path = ir::path_of_moment(moment, parameter.path);
       if (graph_.find_storage(path)) {
         refuse(fmt::format("keep moment \"{}\" of {}", moment.name, quote(parameter)),
-               fmt::format("a path of its own, but an objective keeps \"{}\"\n"
-                           "  way out    give the objective, or the moment, another name",
-                           path));
+               moment.is_average
+                   ? fmt::format("a path of its own, but an average has \"{}\"\n"
+                                 "  way out    give the average another name",
+                                 path)
+                   : fmt::format("a path of its own, but an objective keeps \"{}\"\n"
+                                 "  way out    give the objective, or the moment, another name",
+                                 path));
       }
-      storages.push_back(graph_.append_storage(
-          {path, parameter.type, StorageKind::moment, moment.init, parameter.line, false}));
+      const StorageKind kind = moment.is_average ? StorageKind::average : StorageKind::moment;
+      storages.push_back(
+          graph_.append_storage({path, parameter.type, kind, moment.init, parameter.line, false}));
+      if (moment.is_average) graph_.set_beginning(storages.back(), id);
       moments.push_back(emitter_.read(storages.back()));
     }
     const Values next = rule_of(parameter).update(emitter_.read(id), gradient, moments,

@@ -88,11 +88,12 @@ TEST_CASE("the adaptive loop runs as often as on the CPU, inside one launch") {
   const auto driver = std::make_shared<HostDriver>(HostSettings{.seed = 3});
   Executable replay = compile(model.graph, on(driver, cuda_graph({.streams = 1})), untuned());
   Executable cpu = compile(model.graph, cpu_replay(), untuned());
-  const at::Tensor base = at::arange(model.input.type().numel(), at::TensorOptions(at::kFloat));
+  const at::Tensor base = at::arange(model.inputs[0].type().numel(), at::TensorOptions(at::kFloat));
   const int launches = driver->counts().launches;
   for (int step = 0; step < 6; ++step) {
-    const at::Tensor x = at::sin(base * 0.7 + step).reshape(model.input.shape());
-    for (Executable* e : {&replay, &cpu}) e->run({{model.input, x}, {model.target, x * 0.5}});
+    const at::Tensor x = at::sin(base * 0.7 + step).reshape(model.inputs[0].shape());
+    for (Executable* e : {&replay, &cpu})
+      e->run({{model.inputs[0], x}, {model.inputs[1], x * 0.5}});
     CHECK(replay.read("iterations").item<int>() == cpu.read("iterations").item<int>());
   }
   CHECK(driver->counts().launches == launches + 6);

@@ -42,12 +42,10 @@ std::shared_ptr<HostDriver> host(std::optional<std::uint64_t> seed = {}, bool la
 }
 
 /// Below the vocabulary of every model that is fed tokens.
-constexpr std::int64_t kTokens = 256;
-
-at::Tensor numbers(const Type& type, int salt) {
+at::Tensor numbers(const Type& type, int salt, std::int64_t vocabulary = 1) {
   const at::Tensor x = at::arange(type.numel(), at::TensorOptions(at::kDouble));
   if (type.element == i64) {
-    return (x.to(at::kLong) * 7 + salt).remainder(kTokens).reshape(type.shape);
+    return (x.to(at::kLong) * 7 + salt).remainder(vocabulary).reshape(type.shape);
   }
   return at::sin(x * 0.7 + salt)
       .reshape(type.shape)
@@ -79,8 +77,9 @@ TEST_CASE("models train as on the CPU, whatever order the device is free to take
     INFO(entry.name);
     for (int step = 0; step < 3; ++step) {
       std::vector<Feed> feeds;
-      for (const Value& input : model.feeds()) {
-        feeds.emplace_back(input, numbers(input.type(), 2 * step + static_cast<int>(feeds.size())));
+      for (const Value& input : model.inputs) {
+        feeds.emplace_back(input, numbers(input.type(), 2 * step + static_cast<int>(feeds.size()),
+                                          model.vocabulary));
       }
       device.run(feeds);
       cpu_step.run(feeds);
@@ -197,10 +196,10 @@ TEST_CASE("a replay neither allocates nor synchronises, and is one launch") {
   const models::Model model = models::feedback_fixed(models::Scale::small, f32);
   const auto driver = host();
   Executable step = compile(model.graph, on(driver, cuda_graph()), untuned());
-  const at::Tensor x = numbers(model.input.type(), 0), t = numbers(model.target.type(), 1);
-  step.run({{model.input, x}, {model.target, t}});
+  const at::Tensor x = numbers(model.inputs[0].type(), 0), t = numbers(model.inputs[1].type(), 1);
+  step.run({{model.inputs[0], x}, {model.inputs[1], t}});
   const HostCounts before = driver->counts();
-  step.run({{model.input, x}, {model.target, t}});
+  step.run({{model.inputs[0], x}, {model.inputs[1], t}});
   CHECK(step.read_scalar(model.graph.loss()) > 0);
   HostCounts expected = before;
   ++expected.launches;

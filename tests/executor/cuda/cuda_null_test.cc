@@ -61,7 +61,7 @@ TEST_CASE("a step is one launch of one graph, and takes nothing after compile") 
     CHECK(count(build, "end capture") == captures);
     compiled.driver->clear_record();
     std::vector<Feed> feeds;
-    for (const Value& input : model.feeds()) {
+    for (const Value& input : model.inputs) {
       const bool tokens = input.element() == i64;
       feeds.emplace_back(input, at::ones(input.type().shape, tokens ? at::kLong : at::kFloat));
     }

@@ -43,9 +43,9 @@ void check_near(const std::vector<double>& made, const std::vector<double>& expe
   }
 }
 
-/// Parameters of a step after 100 updates: of the problem of expected_updates.py.
+/// Storages of a step after 100 updates, those at `root`: of the problem of expected_updates.py.
 std::vector<double> trained(const Optimizer& optimizer, const Target& target, Element element,
-                            bool maximize) {
+                            bool maximize, const std::string& root) {
   Graph g("problem");
   const Value aim = g.input("target", element, {3, 5});
   const Value a = g.parameter("a", {element, {3, 5}}, zeros());
@@ -59,16 +59,17 @@ std::vector<double> trained(const Optimizer& optimizer, const Target& target, El
   for (int update = 0; update < kUpdates; ++update) {
     step.run({{aim, target_of(update).to(options.dtype())}});
   }
-  return joined(numbers_in(step.get("a")), numbers_in(step.get("b")));
+  return joined(numbers_in(step.get(root + "a")), numbers_in(step.get(root + "b")));
 }
 
-void check(const std::string& name, const Optimizer& optimizer, bool maximize = false) {
+void check(const std::string& name, const Optimizer& optimizer, bool maximize = false,
+           const std::string& root = "") {
   CAPTURE(name);
   const std::vector<double>& expected = kExpectedParameters.at(name);
   for (const Target& target : {cpu_replay(), eager()}) {
-    check_near(trained(optimizer, target, f64, maximize), expected, 1e-9);
+    check_near(trained(optimizer, target, f64, maximize, root), expected, 1e-9);
   }
-  check_near(trained(optimizer, cpu_replay(), f32, maximize), expected, 2e-4);
+  check_near(trained(optimizer, cpu_replay(), f32, maximize, root), expected, 2e-4);
 }
 
 TEST_CASE("100 updates are PyTorch's") {
@@ -101,6 +102,56 @@ TEST_CASE("100 updates are PyTorch's") {
 TEST_CASE("100 updates are the authors'") {
   check("lion", Lion{.lr = 0.01, .weight_decay = 0.1});
   check("lamb", Lamb{.lr = 0.01, .weight_decay = 0.1});
+  const ScheduleFreeAdamW free{.lr = 0.02, .weight_decay = 0.1};
+  check("schedule_free", free);
+  check("schedule_free_average", free, false, "average/schedule_free/");
+  const ScheduleFreeAdamW warmed_up{.lr = LinearWarmup{.lr = 0.02, .steps = 29, .start = 1.0 / 30},
+                                    .beta1 = 0.8,
+                                    .beta2 = 0.99,
+                                    .weight_decay = 0.1};
+  check("schedule_free_warmed_up", warmed_up);
+  check("schedule_free_warmed_up_average", warmed_up, false, "average/schedule_free/");
+}
+
+TEST_CASE("evaluations have the average of a rule in the place of what it trains alone") {
+  for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
+    Graph g("free");
+    const Value a = g.parameter("a", {f64, {}}, constant(2));
+    const Value b = g.parameter("b", {f64, {}}, constant(2));
+    g.output("sum", a + b);
+    const Value loss = square(a) + square(b);
+    g.minimize(loss, ScheduleFreeAdamW{.lr = 0.1}, {.name = "free", .parameters = {"a"}});
+    g.minimize(loss, Sgd{.lr = 0.1}, {.name = "plain", .parameters = {"b"}});
+    Executable step = compile(g, target, {.modes = {train, evaluate}, .tune = Tune::off});
+    step.set("a", at::scalar_tensor(3, at::kDouble));  // the moments begin as it is
+    for (int i = 0; i < 10; ++i) step.run();
+    const auto number = [&](const char* path) { return step.get(path).item<double>(); };
+    CHECK(number("average/schedule_free/a") > number("a"));
+    CHECK(number("average/schedule_free/a") < 3);
+    step.evaluate({}, {.with = "schedule_free"});
+    CHECK(step.read("sum").item<double>() == number("average/schedule_free/a") + number("b"));
+    step.evaluate();
+    CHECK(step.read("sum").item<double>() == number("a") + number("b"));
+    // An average of another name lies beside it.
+    CHECK(tests::error_of([&] { step.evaluate({}, {.with = "ema"}); }) ==
+          "graph \"free\" has no averages \"ema\" to evaluate with; it has \"schedule_free\"");
+  }
+}
+
+TEST_CASE("a rule's average and one that is declared need different names") {
+  Graph g("twice");
+  const Value a = g.parameter("a", {f64, {}}, ones(), {"net.cc", 2});
+  g.minimize(square(a), ScheduleFreeAdamW{}, {"net.cc", 3});
+  g.average("a", {.decay = 0.9, .name = "schedule_free"}, {"net.cc", 4});
+  CHECK(tests::error_of([&] { compile(g, cpu_replay(), kPlain); }) ==
+        "net.cc:3: schedule_free_adamw cannot keep moment \"schedule_free\" of \"a\"\n"
+        "  requires   a path of its own, but an average has \"average/schedule_free/a\"\n"
+        "  way out    give the average another name");
+  Graph other("other");
+  const Value b = other.parameter("b", {f64, {}}, ones());
+  other.minimize(square(b), ScheduleFreeAdamW{});
+  other.average("b", {.decay = 0.9});
+  CHECK_NOTHROW(compile(other, cpu_replay(), kPlain));
 }
 
 TEST_CASE("100 updates of matrices by Muon are the authors'") {
@@ -206,6 +257,7 @@ TEST_CASE("settable numbers, scales and clipping count for all of these optimize
   check_alike(Lion{});
   check_alike(Lamb{});
   check_alike(Muon{});
+  check_alike(ScheduleFreeAdamW{});
 }
 
 TEST_CASE("what these optimizers refuse") {
@@ -223,6 +275,7 @@ TEST_CASE("what these optimizers refuse") {
   CHECK(requires_(NAdam{.momentum_decay = -1}).find("momentum_decay") != std::string::npos);
   CHECK(requires_(Lion{.lr = -1}) == "a finite learning rate of 0 or more, but -1");
   CHECK(requires_(Lamb{.clip_norm = 0.0}) == "a finite clip_norm above 0, but 0");
+  CHECK(requires_(ScheduleFreeAdamW{.beta1 = 0}) == "a beta1 above 0, but 0");
   CHECK(requires_(Muon{.steps = 0}) == "1 step or more, but 0");
   CHECK(requires_(Adam{.lazy = true, .amsgrad = true}) == "no amsgrad for lazy, but both");
   CHECK(requires_(RmsProp{}) == "nothing");
@@ -243,6 +296,8 @@ TEST_CASE("attributes name every number") {
   CHECK(Lion{}.attributes() == "lr=0.0001 beta1=0.9 beta2=0.99 weight_decay=0");
   CHECK(Lamb{}.attributes() == "lr=0.001 beta1=0.9 beta2=0.999 eps=1e-06 weight_decay=0.01");
   CHECK(Muon{}.attributes() == "lr=0.02 momentum=0.95 nesterov steps=5 weight_decay=0");
+  CHECK(ScheduleFreeAdamW{.lr = 0.5}.attributes() ==
+        "lr=0.5 beta1=0.9 beta2=0.999 eps=1e-08 weight_decay=0");
   CHECK(Adam{.amsgrad = true, .maximize = true}.attributes() ==
         "lr=0.001 beta1=0.9 beta2=0.999 eps=1e-08 weight_decay=0 amsgrad maximize");
 }

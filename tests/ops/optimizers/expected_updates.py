@@ -1,10 +1,11 @@
 """Writes expected_updates.h: parameters after 100 updates by PyTorch's optimizers, or by their
 authors' formulas where PyTorch has none. `python expected_updates.py > expected_updates.h`, with torch
-2.11.0, then clang-format; f64. The problem is that of optimizers_test.cc.
+2.11.0 and schedulefree 1.4.1, then clang-format; f64. The problem is that of optimizers_test.cc.
 """
 
 import math
 
+import schedulefree
 import torch
 
 UPDATES = 100
@@ -32,6 +33,25 @@ def by_torch(make, maximize=False, schedule=None):
         optimizer.step()
         if scheduler:
             scheduler.step()
+    return a.detach(), b.detach()
+
+
+def schedule_free(average, **options):
+    """Where gradients are taken, or the average."""
+
+    def make(parameters):
+        optimizer = schedulefree.AdamWScheduleFree(parameters, lr=0.02, weight_decay=0.1, **options)
+        optimizer.train()
+        return optimizer
+
+    a, b, loss = problem()
+    optimizer = make([a, b])
+    for t in range(UPDATES):
+        optimizer.zero_grad()
+        loss(t).backward()
+        optimizer.step()
+    if average:
+        optimizer.eval()
     return a.detach(), b.detach()
 
 
@@ -120,6 +140,10 @@ ROWS = {
     "lion": by_torch(lambda p: Authors(p, lion)),
     "lamb": by_torch(lambda p: Authors(p, lamb)),
     "muon": muon_of_matrices(),
+    "schedule_free": schedule_free(False),
+    "schedule_free_average": schedule_free(True),
+    "schedule_free_warmed_up": schedule_free(False, warmup_steps=30, betas=(0.8, 0.99)),
+    "schedule_free_warmed_up_average": schedule_free(True, warmup_steps=30, betas=(0.8, 0.99)),
 }
 
 
