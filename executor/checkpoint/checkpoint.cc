@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <map>
+#include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "executor/checkpoint/match.h"
@@ -26,9 +27,10 @@ bool is_model(StorageKind kind) {
 
 // Two hashes that cover a file once.
 struct Hashes {
-  Hashes(std::uint64_t seed, std::uint64_t choices) {
+  Hashes(std::uint64_t seed, std::uint64_t choices, const std::optional<std::string>& states) {
     rest.add(seed);
     rest.add(choices);
+    if (states) rest.add_text(*states);
   }
 
   // The hash that takes the bytes of this tensor next.
@@ -52,6 +54,7 @@ struct CheckpointRecord {
   std::uint64_t choices = 0;
   std::uint64_t fingerprint = 0;
   std::uint64_t checksum = 0;
+  std::optional<std::string> states = {};  // absent in files of earlier programs
 };
 
 std::uint64_t number_in(const SafetensorsFile& file, const char* key, int base) {
@@ -69,14 +72,20 @@ std::uint64_t number_in(const SafetensorsFile& file, const char* key, int base) 
   return number;
 }
 
+std::optional<std::string> states_text(const SafetensorsFile& file) {
+  const auto recorded = file.metadata().find("states");
+  if (recorded == file.metadata().end()) return std::nullopt;
+  return recorded->second;
+}
+
 CheckpointRecord read_metadata(const SafetensorsFile& file) {
   const auto format = file.metadata().find("format");
-  if (format == file.metadata().end() || format->second != kFormat) {
+  if (!is_checkpoint(file)) {
     refuse_file(
         file.file(),
         fmt::format(
             "it is a safetensors file, but no Metronome checkpoint: its metadata has "
-            "{} as \"format\", not \"{}\"",
+            "{} as \"format\", not \"{}\"; weights of other programs are loaded with LoadOptions",
             format == file.metadata().end() ? "nothing" : fmt::format("{:?}", format->second),
             kFormat));
   }
@@ -90,17 +99,16 @@ CheckpointRecord read_metadata(const SafetensorsFile& file) {
   return {.seed = number_in(file, "seed", 10),
           .choices = number_in(file, "choices", 16),
           .fingerprint = number_in(file, "fingerprint", 16),
-          .checksum = number_in(file, "checksum", 16)};
+          .checksum = number_in(file, "checksum", 16),
+          .states = states_text(file)};
 }
 
 // The first pass over the data: nothing is kept of it but two hashes.
-void check_data(const SafetensorsFile& file, const StoragesByPath& storages,
-                const CheckpointRecord& recorded) {
-  Hashes hashes(recorded.seed, recorded.choices);
+void check_data(const SafetensorsFile& file, const CheckpointRecord& recorded,
+                const std::function<bool(std::string_view name)>& is_of_model) {
+  Hashes hashes(recorded.seed, recorded.choices, recorded.states);
   for (const auto& [name, entry] : file.tensors()) {
-    const auto found = storages.find(name);
-    const bool of_model = found != storages.end() && is_model(found->second->kind);
-    Hash64& hash = hashes.begin(of_model, name, entry.type);
+    Hash64& hash = hashes.begin(is_of_model(name), name, entry.type);
     const bool boolean = entry.type.element == bool_;
     file.stream(entry, [&](std::span<const std::byte> piece) {
       hash.add(piece);
@@ -146,15 +154,41 @@ void fill(const SafetensorsFile& file, const Match& match, std::span<const Stora
 
 }  // namespace
 
+bool is_checkpoint(const SafetensorsFile& file) {
+  const auto format = file.metadata().find("format");
+  return format != file.metadata().end() && format->second == kFormat;
+}
+
+std::set<std::string> states_in(const SafetensorsFile& checkpoint) {
+  std::set<std::string> states;
+  std::istringstream lines(states_text(checkpoint).value_or(""));
+  for (std::string path; std::getline(lines, path);) states.insert(path);
+  return states;
+}
+
+void check_whole(const SafetensorsFile& checkpoint) {
+  const CheckpointRecord recorded = read_metadata(checkpoint);
+  if (!recorded.states) return;
+  const std::set<std::string> states = states_in(checkpoint);
+  check_data(checkpoint, recorded, [&](std::string_view name) {
+    return !is_own_name(name) && !states.contains(std::string(name));
+  });
+}
+
 void save_checkpoint(const std::string& file, std::span<const StorageEntry> storages,
                      const CheckpointInfo& info) {
   std::uint64_t seed = info.seed;
   for (const StorageEntry& storage : storages) {
     if (is_seed(storage)) std::memcpy(&seed, storage.data, sizeof seed);
   }
-  Hashes hashes(seed, info.choices_hash);
+  const StoragesByPath by_path = tensors_by_path(storages);
+  std::string states;
+  for (const auto& [path, storage] : by_path) {
+    if (storage->kind == StorageKind::state) states += fmt::format("{}\n", path);
+  }
+  Hashes hashes(seed, info.choices_hash, states);
   std::vector<TensorBytes> tensors;
-  for (const auto& [path, storage] : tensors_by_path(storages)) {
+  for (const auto& [path, storage] : by_path) {
     const std::span<const std::byte> bytes(storage->data, storage->type.bytes());
     hashes.begin(is_model(storage->kind), path, storage->type).add(bytes);
     tensors.push_back({storage->path, storage->type, bytes});
@@ -165,7 +199,8 @@ void save_checkpoint(const std::string& file, std::span<const StorageEntry> stor
                      {"seed", fmt::format("{}", seed)},
                      {"choices", hex(info.choices_hash)},
                      {"fingerprint", hex(hashes.model.value())},
-                     {"checksum", hex(hashes.rest.value())}});
+                     {"checksum", hex(hashes.rest.value())},
+                     {"states", states}});
 }
 
 std::vector<std::string> load_checkpoint(const std::string& file,
@@ -177,7 +212,10 @@ std::vector<std::string> load_checkpoint(const std::string& file,
   KeptTensors kept{file, "file", {}};
   for (const auto& [name, entry] : opened.tensors()) kept.tensors.emplace(name, entry.type);
   Match matched = match(kept, by_path);
-  check_data(opened, by_path, recorded);
+  check_data(opened, recorded, [&](std::string_view name) {
+    const auto found = by_path.find(name);
+    return found != by_path.end() && is_model(found->second->kind);
+  });
   fill(opened, matched, storages);
   take_origin(kept, {recorded.seed, recorded.choices}, expected, storages, matched.notices);
   return std::move(matched.notices);

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "executor/checkpoint/safetensors.h"
 #include "graph/ir/node.h"
 
 namespace metronome::executor::checkpoint {
@@ -27,6 +29,7 @@ struct StorageEntry {
 struct CheckpointInfo {
   std::uint64_t seed = 0;
   std::uint64_t choices_hash = 0;  ///< of the kernel choices; bits repeat where it is equal
+  bool draws = true;               ///< whether the seed decides anything; a file does not record it
 };
 
 /// Replaces `file` whole or not at all: written to a temporary name beside it, flushed, renamed.
@@ -40,10 +43,18 @@ struct CheckpointInfo {
 ///   fingerprint   Hash64 over names, types and bytes of parameters and buffers in the order of
 ///   their
 ///                 names: equal where two models hold the same numbers
-///   checksum      Hash64 over seed, choices and, likewise, all other tensors
+///   states        the paths of states, a line each
+///   checksum      Hash64 over seed, choices, states and, likewise, all other tensors
 /// Throws RunError "FILE: cannot be saved: REASON".
 void save_checkpoint(const std::string& file, std::span<const StorageEntry> storages,
                      const CheckpointInfo& info);
+
+bool is_checkpoint(const SafetensorsFile& file);
+/// The paths of states in a checkpoint.
+std::set<std::string> states_in(const SafetensorsFile& checkpoint);
+/// Throws RunError where a checkpoint of whatever model is damaged. One of an earlier program,
+/// which does not say its states, is taken as it is.
+void check_whole(const SafetensorsFile& checkpoint);
 
 /// Takes every storage from a file of `save_checkpoint`. Returns one line for each of
 /// - a state that the file lacks or has with another type: it starts from its initial value;
@@ -51,7 +62,7 @@ void save_checkpoint(const std::string& file, std::span<const StorageEntry> stor
 /// - moments that the file lacks or has with another type (all in one line): initial values;
 /// - averages that the file lacks (in one line): they begin as the file's parameters; averages of
 ///   the file that these storages lack (in one line): they are ignored;
-/// - another seed than `expected`: the file's holds from here on;
+/// - another seed than `expected`, where that draws numbers: the file's holds from here on;
 /// - other kernel choices than `expected`.
 /// Counters that these storages lack are ignored: a graph without a loss has no "update". A counter
 /// of an objective that the file lacks, "update/NAME", takes the file's "update".

@@ -35,11 +35,6 @@ bool is_counter_of_some(std::string_view name, const Type& type) {
   return is_named && type == Type{i64, {}};
 }
 
-/// The parameter that "average/NAME/PATH" is the average of.
-std::string_view averaged_parameter(std::string_view path) {
-  return path.substr(path.find('/', kAverages.size()) + 1);
-}
-
 std::string plural(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -72,6 +67,17 @@ StoragesByPath tensors_by_path(std::span<const StorageEntry> storages) {
 
 bool is_seed(const StorageEntry& storage) {
   return storage.kind == StorageKind::counter && storage.path == "seed";
+}
+
+bool is_own_name(std::string_view name) {
+  const auto is_counter = [&](std::string_view counter) { return name == counter; };
+  return name.starts_with(kMoments) || name.starts_with(kAverages) || name == "draws" ||
+         name == "gathered" || name.starts_with("update/") || name.starts_with("gathered/") ||
+         std::ranges::any_of(kCounters, is_counter);
+}
+
+std::string_view averaged_parameter(std::string_view path) {
+  return path.substr(path.find('/', kAverages.size()) + 1);
 }
 
 void reset(const StorageEntry& storage) {
@@ -163,7 +169,7 @@ void take_origin(const KeptTensors& kept, const CheckpointInfo& origin,
   for (const StorageEntry& storage : storages) {
     if (!is_seed(storage)) continue;
     std::memcpy(storage.data, &origin.seed, sizeof origin.seed);
-    if (origin.seed != expected.seed) {
+    if (expected.draws && origin.seed != expected.seed) {
       notices.push_back(
           fmt::format("{}: was saved under seed {}, not {}: random numbers go on with {}",
                       kept.name, origin.seed, expected.seed, origin.seed));

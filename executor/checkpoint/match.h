@@ -17,6 +17,11 @@ using StoragesByPath = std::map<std::string_view, const StorageEntry*>;
 StoragesByPath tensors_by_path(std::span<const StorageEntry> storages);
 bool is_seed(const StorageEntry& storage);
 
+/// True for names that are no model's: moments, averages, counters.
+bool is_own_name(std::string_view name);
+/// The parameter that "average/NAME/PATH" is the average of.
+std::string_view averaged_parameter(std::string_view path);
+
 /// To its initial value, where it has one.
 void reset(const StorageEntry& storage);
 

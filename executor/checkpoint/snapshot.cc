@@ -11,6 +11,7 @@ namespace metronome {
 struct Snapshot::Contents {
   struct Tensor {
     Type type;
+    StorageKind kind;
     std::unique_ptr<std::byte[]> data;
   };
   std::string name;
@@ -39,8 +40,8 @@ Snapshot take_snapshot(std::string name, std::span<const StorageEntry> storages,
     const std::size_t bytes = storage.type.bytes();
     auto data = std::make_unique_for_overwrite<std::byte[]>(bytes);
     if (bytes > 0) std::memcpy(data.get(), storage.data, bytes);
-    contents->tensors.emplace(storage.path,
-                              Snapshot::Contents::Tensor{storage.type, std::move(data)});
+    contents->tensors.emplace(
+        storage.path, Snapshot::Contents::Tensor{storage.type, storage.kind, std::move(data)});
   }
   return Snapshot(std::move(contents));
 }
@@ -60,6 +61,14 @@ std::vector<std::string> load_snapshot(const Snapshot& snapshot,
   }
   take_origin(kept, contents.info, expected, storages, matched.notices);
   return std::move(matched.notices);
+}
+
+KeptSnapshot tensors_of(const Snapshot& snapshot) {
+  KeptSnapshot kept{snapshot.contents().name, {}};
+  for (const auto& [path, tensor] : snapshot.contents().tensors) {
+    kept.tensors.emplace(path, KeptSnapshot::Tensor{tensor.type, tensor.kind, tensor.data.get()});
+  }
+  return kept;
 }
 
 }  // namespace executor::checkpoint

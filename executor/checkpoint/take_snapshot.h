@@ -1,6 +1,8 @@
 // Snapshots taken, and taken back.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,5 +22,17 @@ Snapshot take_snapshot(std::string name, std::span<const StorageEntry> storages,
 std::vector<std::string> load_snapshot(const Snapshot& snapshot,
                                        std::span<const StorageEntry> storages,
                                        const CheckpointInfo& expected);
+
+/// The tensors of a snapshot, which must outlive it.
+struct KeptSnapshot {
+  struct Tensor {
+    Type type;
+    StorageKind kind = StorageKind::parameter;
+    const std::byte* data = nullptr;
+  };
+  std::string name;  ///< how messages begin
+  std::map<std::string, Tensor> tensors;
+};
+KeptSnapshot tensors_of(const Snapshot& snapshot);
 
 }  // namespace metronome::executor::checkpoint

@@ -63,6 +63,12 @@ DeclaredGraphs::DeclaredGraphs(std::span<const Graph* const> graphs, BatchShapes
   }
 }
 
+bool DeclaredGraphs::draw() const {
+  return std::ranges::any_of(graphs_, [](const DeclaredGraph& declared) {
+    return declared.graph.find_read(declared.graph.counters().seed).has_value();
+  });
+}
+
 /// A graph as the executable keeps it; the names of its inputs and readables join the others.
 DeclaredGraph DeclaredGraphs::keep_graph(const Graph& declared) {
   const ir::Graph& graph = declared.data();

@@ -80,6 +80,8 @@ class DeclaredGraphs {
   /// How messages begin: "graph "net"".
   std::string prefix() const;
   const BatchShapes& shapes() const { return shapes_; }
+  /// True if a graph reads its seed.
+  bool draw() const;
 
   /// [input], [readable]: names.
   const std::vector<std::string>& inputs() const { return inputs_; }

@@ -188,6 +188,17 @@ std::vector<std::string> Executable::load(const std::string& file) {
   });
 }
 Snapshot Executable::snapshot() const { return require_impl().storages.snapshot(); }
+void Executable::save(const std::string& file, const SaveOptions& options) const {
+  Impl& impl = require_impl();
+  impl.storages.save_weights(file, options);
+  impl.values.warn_of_fault();
+}
+LoadReport Executable::load(const std::string& file, const LoadOptions& options) {
+  return require_impl().storages.load_weights(file, options);
+}
+LoadReport Executable::load(const Snapshot& snapshot, const LoadOptions& options) {
+  return require_impl().storages.load_weights(snapshot, options);
+}
 std::vector<std::string> Executable::load(const Snapshot& snapshot) {
   return require_impl().storages.load([&](auto storages, const auto& expected) {
     return executor::checkpoint::load_snapshot(snapshot, storages, expected);

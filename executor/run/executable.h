@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "executor/checkpoint/snapshot.h"
+#include "executor/checkpoint/weights.h"
 #include "executor/engine/profile.h"
 #include "executor/engine/report.h"
 #include "executor/options/target.h"
@@ -221,12 +222,22 @@ class Executable {
   /// left at its initial value, ignored, or differs from when the file was written. Throws
   /// RunError, changing nothing, where the file is damaged or of another model.
   std::vector<std::string> load(const std::string& file);
+  /// Parameters and buffers, or what `options` says, for other programs: a safetensors file whose
+  /// names have "." for "/", as PyTorch's do. Written as `save` does.
+  void save(const std::string& file, const SaveOptions& options) const;
+  /// Takes parameters and buffers, or what `options` says, from a file that `save` wrote, from a
+  /// safetensors file of another program, or from all files of an index
+  /// ("model.safetensors.index.json"); counters, moments and the seed stay. Floating numbers of a
+  /// narrower type are widened. An average begins as its parameter is then. Throws RunError,
+  /// changing nothing: `load_weights` (executor/checkpoint/load_weights.h) says where.
+  LoadReport load(const std::string& file, const LoadOptions& options);
 
   /// Every storage as it is now, kept in memory: to go back to, or for another executable of the
   /// same model, as one that evaluates larger batches or runs on another target.
   Snapshot snapshot() const;
   /// Does what `load` of a file does, from a snapshot of this executable or of another one.
   std::vector<std::string> load(const Snapshot& snapshot);
+  LoadReport load(const Snapshot& snapshot, const LoadOptions& options);
 
   /// Decisions of compile for people: `to_string` of it is text.
   const Report& report() const;

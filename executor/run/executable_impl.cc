@@ -83,7 +83,8 @@ Executable::Impl::Impl(executor::DeclaredGraphs tables, CompileOptions asked, Re
       feeds(declared, *memory),
       inputs(declared, *memory, *engine),
       values(declared, *engine, slots, lookout_bytes(*memory, report, options)),
-      storages(declared.prefix(), *memory, *engine, {options.seed, report.choices_hash},
+      storages(declared.prefix(), *memory, *engine,
+               {options.seed, report.choices_hash, declared.draw()},
                lookout_bytes(*memory, report, options)) {}
 
 void Executable::Impl::step(executor::StepKind kind, const executor::FeedViews& views,

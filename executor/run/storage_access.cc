@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "executor/checkpoint/load_weights.h"
 #include "executor/checkpoint/take_snapshot.h"
 #include "executor/engine/faults.h"
 #include "executor/engine/tensor_copy.h"
@@ -143,6 +144,65 @@ std::vector<std::string> StorageAccess::load(const Loader& load) {
   std::vector<std::string> lines = load(entries(), origin_);
   half_changed_.clear();
   return lines;
+}
+
+std::vector<bool> StorageAccess::selected(std::string_view what,
+                                          const std::vector<std::string>& globs) const {
+  std::vector<bool> selected(memory_.storages.size());
+  for (std::size_t i = 0; i < selected.size(); ++i) {
+    const StorageKind kind = memory_.storages[i].kind;
+    selected[i] = globs.empty() && (kind == StorageKind::parameter || kind == StorageKind::buffer);
+  }
+  for (const std::string& glob : globs) {
+    bool found = false;
+    for (std::size_t i = 0; i < selected.size(); ++i) {
+      if (!glob_finds(glob, memory_.storages[i].path)) continue;
+      selected[i] = found = true;
+    }
+    if (found) continue;
+    const std::vector<std::string> near = near_paths(glob, paths());
+    throw RunError(
+        fmt::format("{}: {} of only \"{}\" finds no storage{}", prefix_, what, glob,
+                    near.empty() ? "" : fmt::format("; near it are {}", list_names(near))));
+  }
+  return selected;
+}
+
+void StorageAccess::save_weights(const std::string& file, const SaveOptions& options) const {
+  if (options.element && (!is_floating(*options.element) || *options.element == f64)) {
+    throw RunError(fmt::format("{}: save rounds to f32, bf16 or f16, not to {}", prefix_,
+                               name_of(*options.element)));
+  }
+  require_whole();
+  const std::vector<bool> selected = this->selected("save", options.only);
+  fetch_all();
+  std::vector<checkpoint::StorageEntry> some;
+  const std::vector<checkpoint::StorageEntry> all = entries();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (selected[i]) some.push_back(all[i]);
+  }
+  checkpoint::save_weights(file, some, options.element);
+}
+
+template <class From>
+LoadReport StorageAccess::load_selected(const From& from, const LoadOptions& options) {
+  require_whole();  // what is not loaded stays
+  const std::vector<bool> selected = this->selected("load", options.only);
+  fetch_all();
+  const std::vector<checkpoint::StorageEntry> all = entries();
+  const auto takes = [&](const checkpoint::StorageEntry& storage) {
+    return selected[static_cast<std::size_t>(&storage - all.data())];
+  };
+  LoadReport report = checkpoint::load_weights(from, all, options, takes);
+  push_all();
+  return report;
+}
+
+LoadReport StorageAccess::load_weights(const std::string& from, const LoadOptions& options) {
+  return load_selected(from, options);
+}
+LoadReport StorageAccess::load_weights(const Snapshot& from, const LoadOptions& options) {
+  return load_selected(from, options);
 }
 
 }  // namespace metronome::executor

@@ -13,6 +13,7 @@
 
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/checkpoint/snapshot.h"
+#include "executor/checkpoint/weights.h"
 #include "executor/engine/engine.h"
 #include "executor/engine/memory.h"
 #include "executor/run/nan_lookout.h"
@@ -54,6 +55,11 @@ class StorageAccess {
   /// Tells of storages that are no numbers, in a file that was written.
   void warn_of_saved(const std::string& file) const;
   Snapshot snapshot() const;
+  /// Writes those that `options` finds for other programs.
+  void save_weights(const std::string& file, const SaveOptions& options) const;
+  /// Takes those that `options` finds: `from` is a file or a snapshot.
+  LoadReport load_weights(const std::string& from, const LoadOptions& options);
+  LoadReport load_weights(const Snapshot& from, const LoadOptions& options);
   using Loader =
       std::function<std::vector<std::string>(std::span<const checkpoint::StorageEntry> storages,
                                              const checkpoint::CheckpointInfo& expected)>;
@@ -63,6 +69,11 @@ class StorageAccess {
 
  private:
   std::vector<checkpoint::StorageEntry> entries() const;
+  /// Those that globs find, or parameters and buffers where there are none. Throws RunError where a
+  /// glob finds none. `what`: "load", for the message.
+  std::vector<bool> selected(std::string_view what, const std::vector<std::string>& globs) const;
+  template <class From>
+  LoadReport load_selected(const From& from, const LoadOptions& options);
   void fetch_all() const;
   void push_all();
 

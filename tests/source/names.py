@@ -23,6 +23,7 @@ ALSO = {
     "executor/compile/targets.h": ("executor/options/target.h",),
     "executor/run/executable.h": (
         "executor/checkpoint/snapshot.h",
+        "executor/checkpoint/weights.h",
         "executor/engine/profile.h",
         "executor/engine/report.h",
     ),

@@ -14,6 +14,10 @@ ELSEWHERE = {
         "name a folder that exists",
         "give trace, debug, info, warn, error, critical or off",
     ],
+    "tests/executor/checkpoint/weights_test.cc": [
+        "give its scope another name, or save a checkpoint, without options",
+    ],
+    "tests/ops/optimizers/adaptive_test.cc": ["give the average another name"],
     "tests/executor/compile/own_ops_test.cc": [
         "name it in CompileOptions::ops, as own_ops<...>(), with a kernel, or give it the rule `lower`",
         "give it the rule `record` or `portable`, or `lower`",

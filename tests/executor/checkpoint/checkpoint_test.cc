@@ -142,7 +142,8 @@ TEST_CASE("the file holds each storage under its path and the rest as metadata")
   CHECK(metadata == executor::checkpoint::Metadata{{"format", "metronome checkpoint"},
                                                    {"version", "1"},
                                                    {"seed", "42"},
-                                                   {"choices", "0000000000000abc"}});
+                                                   {"choices", "0000000000000abc"},
+                                                   {"states", "h\n"}});
 }
 
 TEST_CASE("the fingerprint is of parameters and buffers only, in any order") {
@@ -310,11 +311,17 @@ TEST_CASE("a file that is no checkpoint of this version says so") {
     write_file(saved.file, before);
   };
   refuses([](executor::checkpoint::Metadata& m) { m.erase("format"); },
-          no_checkpoint + "nothing as \"format\", not \"metronome checkpoint\"");
+          no_checkpoint +
+              "nothing as \"format\", not \"metronome checkpoint\"; weights of other programs are "
+              "loaded with LoadOptions");
   refuses([](executor::checkpoint::Metadata& m) { m.clear(); },
-          no_checkpoint + "nothing as \"format\", not \"metronome checkpoint\"");
+          no_checkpoint +
+              "nothing as \"format\", not \"metronome checkpoint\"; weights of other programs are "
+              "loaded with LoadOptions");
   refuses([](executor::checkpoint::Metadata& m) { m["format"] = "pt"; },
-          no_checkpoint + "\"pt\" as \"format\", not \"metronome checkpoint\"");
+          no_checkpoint +
+              "\"pt\" as \"format\", not \"metronome checkpoint\"; weights of other programs are "
+              "loaded with LoadOptions");
   refuses([](executor::checkpoint::Metadata& m) { m["version"] = "2"; },
           "it is a checkpoint of version 2, and this program reads version 1");
   refuses([](executor::checkpoint::Metadata& m) { m.erase("seed"); },

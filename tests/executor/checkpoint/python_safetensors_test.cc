@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/load_weights.h"
 #include "executor/checkpoint/safetensors.h"
 #include "tests/executor/temporary_folder.h"
 
@@ -150,6 +151,26 @@ with safe_open("ours", framework="np") as file:
             line("c/wide", "float64", {5, 1, 1}, wide) + line("d/small", "int32", {2, 2}, small) +
             line("e/größe", "int64", {3}, large) + line("f/step", "int64", {}, step) +
             line("g/none", "float32", {0, 3}, none) + line("h/halves", "float16", {6}, halves));
+}
+
+TEST_CASE("weights for other programs have PyTorch's names in Python" *
+          doctest::skip(!python().missing.empty())) {
+  const TemporaryFolder folder;
+  auto weight = counted<float>(6, .25);
+  const auto entry = [&](const std::string& path) {
+    return executor::checkpoint::StorageEntry{
+        .path = path, .type = {f32, {2, 3}}, .data = reinterpret_cast<std::byte*>(weight.data())};
+  };
+  const std::vector<executor::checkpoint::StorageEntry> storages = {entry("actor/linear/weight"),
+                                                                    entry("actor/norm/weight")};
+  executor::checkpoint::save_weights(folder.file("ours"), storages, f16);
+  CHECK(python()(folder, R"(
+from safetensors import safe_open
+with safe_open("ours", framework="np") as file:
+    print(file.metadata())
+    for name in file.keys():
+        print(name, file.get_tensor(name).dtype, file.get_tensor(name).sum())
+)") == "{'format': 'pt'}\nactor.linear.weight float16 0.75\nactor.norm.weight float16 0.75\n");
 }
 
 TEST_CASE("we read what Python writes" * doctest::skip(!python().missing.empty())) {
