@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/metronome.h"
+#include "metronome/metronome.h"
 
 namespace example {
 

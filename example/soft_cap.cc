@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "executor/metronome/op.h"
+#include "metronome/op.h"
 
 namespace example {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "executor/metronome.h"
+#include "metronome/metronome.h"
 
 namespace example {
 

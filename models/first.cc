@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "executor/metronome.h"
+#include "metronome/metronome.h"
 namespace mt = metronome;
 
 int main() {

@@ -28,6 +28,12 @@ METRONOME_CUDA=/no/toolkit refuses 1 \
   'gpu-check needs a CUDA 13 toolkit, and METRONOME_CUDA=/no/toolkit is none.' \
   gpu-check "$TEST_TMPDIR/bundle"
 
+refuses 2 'install needs a folder: say --prefix DIR, such as --prefix ~/metronome.' install
+refuses 2 '--prefix needs a folder.' install --prefix
+refuses 2 'install knows no --fly: it takes --prefix DIR, or --help.' install --fly
+refuses 2 "$TEST_TMPDIR/mine/file/x cannot be written: name a folder where you may write." \
+  install --prefix "$TEST_TMPDIR/mine/file/x"
+
 say_address='say address, which finds what is undefined, too.'
 refuses 2 "test --sanitize knows no \"thread\": $say_address" test --sanitize thread
 refuses 2 "test --sanitize knows no \"thread\": $say_address" test --sanitize=thread

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 FORMAT = os.environ.get("METRONOME_CLANG_FORMAT", "")
-FOLDERS = ("benchmarks", "distributed", "example", "executor", "graph", "models", "ops", "tests")
+FOLDERS = ("benchmarks", "distributed", "example", "executor", "graph", "include", "models", "ops", "tests")
 TOGETHER = 50
 
 

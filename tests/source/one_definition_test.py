@@ -7,7 +7,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import one_definition  # noqa: E402
 
-FOLDERS = ("benchmarks", "distributed", "example", "executor", "graph", "models", "ops", "tests")
+FOLDERS = ("benchmarks", "distributed", "example", "executor", "graph", "include", "models", "ops", "tests")
 
 
 def names(text, header=True):

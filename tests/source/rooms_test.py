@@ -232,6 +232,14 @@ class Order(unittest.TestCase):
 
 
 class Tree(unittest.TestCase):
+    def test_programs_outside_include_one_header_of_the_tree_by_another(self):
+        root = pathlib.Path("include")
+        found = {
+            str(header.relative_to(root)): rooms.includes(header.read_text(encoding="utf-8"))
+            for header in root.rglob("*.h")
+        }
+        self.assertEqual(found, {facade: [door] for facade, door in rooms.FACADES.items()})
+
     def test_this_tree_keeps_the_order(self):
         sources = tree()
         self.assertGreater(len(sources), 400)  # the test sees what it is to read

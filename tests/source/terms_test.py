@@ -52,7 +52,9 @@ class Terms(unittest.TestCase):
         for document in documents:
             text = pathlib.Path(document).read_text(encoding="utf-8")
             found[document] = terms.named_files(text)
-            missing = [name for name in found[document] if not pathlib.Path(name).exists()]
+            # Programs outside of the tree see include/ as their own root.
+            places = ("", "include")
+            missing = [name for name in found[document] if not any(pathlib.Path(p, name).exists() for p in places)]
             self.assertEqual(missing, [], f"{document} names files that are not there")
         self.assertGreater(len(found["DESIGN.md"]), 10)
         self.assertGreater(len(found["docs/design/ops.md"]), 20)

@@ -1,0 +1,4 @@
+// Steps on a GPU.
+#pragma once
+
+#include "executor/metronome/device.h"

@@ -1,0 +1,4 @@
+// Several ranks, which train together.
+#pragma once
+
+#include "distributed/distributed.h"
