@@ -40,7 +40,8 @@ def _headers_impl(ctx):
     headers = []
     for dep in ctx.attr.deps:
         for header in dep[CcInfo].compilation_context.headers.to_list():
-            if not header.short_path.startswith("../") and header not in headers:
+            inside = not header.short_path.startswith("../")
+            if inside and header.extension not in ["cc", "cu"] and header not in headers:
                 headers.append(header)
     out = ctx.actions.declare_file(ctx.label.name + ".txt")
     ctx.actions.write(out, "".join(sorted([header.short_path + "\n" for header in headers])))

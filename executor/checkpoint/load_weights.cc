@@ -156,7 +156,12 @@ std::map<std::string, std::string> name_tensors(const TensorSource& source,
                                              other->second, tensor, *path));
       }
     }
-    if (!is_renamed) by_own_name.emplace(name, tensor);
+    if (is_renamed) continue;
+    const auto [other, is_new] = by_own_name.emplace(name, tensor);
+    if (!is_new) {
+      refuse_file(source.name,
+                  fmt::format("{:?} and {:?} have one path, {:?}", other->second, tensor, name));
+    }
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i]) continue;
@@ -229,15 +234,14 @@ bool is_of_model(StorageKind kind) {
 }
 
 LoadReport take(const TensorSource& source, std::span<const StorageEntry> storages,
-                const LoadOptions& options, const Takes& takes) {
+                const LoadOptions& options, const Takes& takes, const Finds& finds) {
   const std::map<std::string, std::string> by_path = name_tensors(source, options);
   LoadReport report;
   std::vector<std::pair<const StorageEntry*, std::string>> read;
   std::vector<std::string> misfits, unlike;
-  std::set<std::string> here, taken;
+  std::set<std::string> taken;
   for (const StorageEntry& storage : storages) {
     if (is_seed(storage)) continue;
-    here.insert(storage.path);
     if (!takes(storage)) continue;
     const auto found = by_path.find(storage.path);
     if (found == by_path.end()) {
@@ -260,7 +264,7 @@ LoadReport take(const TensorSource& source, std::span<const StorageEntry> storag
   for (const auto& [path, tensor] : by_path) {
     if (taken.contains(tensor)) continue;
     report.left.push_back(tensor);
-    const bool left_out = !options.only.empty() && here.contains(path);
+    const bool left_out = !options.only.empty() && !finds(path);
     if (left_out || source.is_own(tensor)) continue;
     misfits.push_back(
         fmt::format("left       {:?} {}", tensor, to_string(source.tensors.at(tensor))));
@@ -324,15 +328,15 @@ std::vector<std::byte> round_to(const StorageEntry& storage, Element element) {
 }  // namespace
 
 LoadReport load_weights(const std::string& file, std::span<const StorageEntry> storages,
-                        const LoadOptions& options, const Takes& takes) {
-  if (file.ends_with(".json")) return take(source_of_index(file), storages, options, takes);
+                        const LoadOptions& options, const Takes& takes, const Finds& finds) {
+  if (file.ends_with(".json")) return take(source_of_index(file), storages, options, takes, finds);
   const auto opened = std::make_shared<const SafetensorsFile>(file);
   if (is_checkpoint(*opened)) check_whole(*opened);
-  return take(source_of(opened), storages, options, takes);
+  return take(source_of(opened), storages, options, takes, finds);
 }
 
 LoadReport load_weights(const Snapshot& snapshot, std::span<const StorageEntry> storages,
-                        const LoadOptions& options, const Takes& takes) {
+                        const LoadOptions& options, const Takes& takes, const Finds& finds) {
   const KeptSnapshot kept = tensors_of(snapshot);
   TensorSource source{
       .name = kept.name, .kind = "snapshot", .tensors = {}, .read = {}, .is_own = {}};
@@ -341,7 +345,7 @@ LoadReport load_weights(const Snapshot& snapshot, std::span<const StorageEntry> 
     if (!into.empty()) std::memcpy(into.data(), kept.tensors.at(path).data, into.size());
   };
   source.is_own = [&](const std::string& path) { return !is_of_model(kept.tensors.at(path).kind); };
-  return take(source, storages, options, takes);
+  return take(source, storages, options, takes, finds);
 }
 
 void save_weights(const std::string& file, std::span<const StorageEntry> storages,

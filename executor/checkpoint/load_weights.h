@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/checkpoint/snapshot.h"
@@ -12,8 +13,9 @@
 
 namespace metronome::executor::checkpoint {
 
-/// Whether `LoadOptions::only` finds a storage.
+/// Whether a storage is loaded, and whether `LoadOptions::only` finds a path, whatever is there.
 using Takes = std::function<bool(const StorageEntry& storage)>;
+using Finds = std::function<bool(std::string_view path)>;
 
 /// Takes the tensors of a checkpoint, of another safetensors file, or of all files of an index
 /// ("NAME.safetensors.index.json") into the storages for which `takes` holds. A bf16 or f16 tensor
@@ -21,12 +23,12 @@ using Takes = std::function<bool(const StorageEntry& storage)>;
 /// itself, begins as the parameter is then. The seed stays.
 ///
 /// Throws RunError "FILE: cannot be loaded: REASON", having changed nothing, where a file is
-/// damaged; a pair of `rename` finds no tensor; two tensors get one path by it; a tensor has other
+/// damaged; a pair of `rename` finds no tensor; two tensors get one path; a tensor has other
 /// sizes than its storage, or another type; and, if strict, with all that is missing and left.
 LoadReport load_weights(const std::string& file, std::span<const StorageEntry> storages,
-                        const LoadOptions& options, const Takes& takes);
+                        const LoadOptions& options, const Takes& takes, const Finds& finds);
 LoadReport load_weights(const Snapshot& snapshot, std::span<const StorageEntry> storages,
-                        const LoadOptions& options, const Takes& takes);
+                        const LoadOptions& options, const Takes& takes, const Finds& finds);
 
 /// Writes a safetensors file that is no checkpoint, of those storages alone, with "." for "/" in
 /// their names, as PyTorch's users expect them. Throws RunError "FILE: cannot be saved: REASON" for

@@ -193,7 +193,11 @@ LoadReport StorageAccess::load_selected(const From& from, const LoadOptions& opt
   const auto takes = [&](const checkpoint::StorageEntry& storage) {
     return selected[static_cast<std::size_t>(&storage - all.data())];
   };
-  LoadReport report = checkpoint::load_weights(from, all, options, takes);
+  const auto finds = [&](std::string_view path) {
+    return std::ranges::any_of(options.only,
+                               [&](const std::string& glob) { return glob_finds(glob, path); });
+  };
+  LoadReport report = checkpoint::load_weights(from, all, options, takes, finds);
   push_all();
   return report;
 }

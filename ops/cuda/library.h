@@ -53,7 +53,9 @@ concept LibraryCall = std::copyable<T> && requires(const T& call) {
 /// Any of them. Copies share the call, which does not change.
 class LibraryCommand {
  public:
-  template <LibraryCall T>
+  // Itself first: clang would ask for its own copies to find out whether it is a call.
+  template <class T>
+    requires(!std::same_as<T, LibraryCommand>) && LibraryCall<T>
   LibraryCommand(T call) : call_(std::make_shared<const Model<T>>(std::move(call))) {}
 
   std::string_view name() const { return call_->name(); }

@@ -405,7 +405,6 @@ namespace {
 /// The states of the rule's own behind an update, and the share of its step in the average.
 struct ScheduleFreeWeight {
   Value sum, lr_max, share;
-  Value is_first;  ///< 1 where nothing weighed anything before, else 0
 };
 
 ScheduleFreeWeight weight_of(const ScheduleFreeAdamW& rule, const Value& update,
@@ -414,8 +413,7 @@ ScheduleFreeWeight weight_of(const ScheduleFreeAdamW& rule, const Value& update,
   const Value weight = square(lr_max), sum = states[0] + weight;
   // Rates of 0 so far weigh nothing.
   const Value some = sum > 0.0;
-  return {sum, lr_max, where(some, weight / where(some, sum, 1.0), 0.0),
-          where(states[0] > 0.0, states[0] * 0.0, 1.0)};
+  return {sum, lr_max, where(some, weight / where(some, sum, 1.0), 0.0)};
 }
 
 constexpr std::size_t kOwnStates = 2;
@@ -450,10 +448,9 @@ std::vector<Moment> ScheduleFreeAdamW::moments() const {
   return {{"exp_avg_sq", zeros()}, {"z", zeros()}, {.name = "schedule_free", .is_average = true}};
 }
 Values ScheduleFreeAdamW::scalars(Value update, double rate, std::span<const Value> states) const {
-  const ScheduleFreeWeight weight = weight_of(*this, update, states);
   return numbers_of(*this).scalars(
       update, rate, states.subspan(kOwnStates),
-      {weight.share, 1.0 - pow(beta2, count_of(update)), weight.is_first});
+      {weight_of(*this, update, states).share, 1.0 - pow(beta2, count_of(update))});
 }
 Values ScheduleFreeAdamW::update(Value parameter, Value gradient, std::span<const Value> moments,
                                  std::span<const Value> scalars) const {
@@ -461,9 +458,10 @@ Values ScheduleFreeAdamW::update(Value parameter, Value gradient, std::span<cons
   const Value exp_avg_sq = moments[0] * beta2 + (1 - beta2) * g * g;
   Value direction = g / (sqrt(exp_avg_sq / beside(scalars[2], parameter)) + eps);
   if (decay.present()) direction = direction + decay * parameter;
-  // All three begin as the parameter is then, which may have been set.
-  const Value is_first = beside(scalars[3], parameter) > 0.0;
-  const auto begun = [&](const Value& moment) { return where(is_first, parameter, moment); };
+  // The parameter is what the last update made of both, to the bit. An element that is not was set
+  // or loaded since, or never updated: both begin there as it is.
+  const Value is_own = parameter == moved(moments[1], moments[2], beta1);
+  const auto begun = [&](const Value& moment) { return where(is_own, moment, parameter); };
   const Value z = begun(moments[1]) - beside(scalars[0], parameter) * direction;
   const Value average = moved(begun(moments[2]), z, beside(scalars[1], parameter));
   return {moved(z, average, beta1), exp_avg_sq, z, average};

@@ -9,6 +9,7 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -258,7 +259,11 @@ std::vector<double> own_states_behind(const ScheduleFreeAdamW&, std::span<const 
 
 void update_parameter(const ScheduleFreeAdamW& rule, const ParameterUpdate& u) {
   const at::Tensor &z = u.moments[1], &average = u.moments[2];
-  if (u.states[0] == 0) z.copy_(u.parameter), average.copy_(u.parameter);
+  // As the kernels round it, so that a checkpoint of theirs is its own.
+  const auto between = [&] { return average.sub(z).mul(rule.beta1).add(z); };
+  const at::Tensor is_own = u.parameter.eq(between());
+  z.copy_(at::where(is_own, z, u.parameter));
+  average.copy_(at::where(is_own, average, u.parameter));
   const at::Tensor g = descended(rule, u);
   add_mean_square(u.moments[0], g, rule.beta2);
   at::Tensor direction =
@@ -267,7 +272,7 @@ void update_parameter(const ScheduleFreeAdamW& rule, const ParameterUpdate& u) {
   z.add_(direction, -u.lr);
   const std::vector<double> next = own_states_behind(rule, u.states, u.t, u.all_lr);
   average.lerp_(z, next[0] > 0 ? next[1] * next[1] / next[0] : 0);
-  u.parameter.copy_(z.lerp(average, rule.beta1));
+  u.parameter.copy_(between());
 }
 
 template <class Rule>

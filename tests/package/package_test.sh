@@ -227,6 +227,11 @@ cp -RL "$tree/example" "$work/example"
 check "configure example/" configure "$work/example" "$work/example-build" -DCMAKE_PREFIX_PATH="$work/moved"
 check "build example/" ninja -C "$work/example-build"
 check "test example/" ctest --test-dir "$work/example-build"
+if command -v clang++ >/dev/null; then
+  check "configure example/ (clang)" configure "$work/example" "$work/example-clang" \
+    -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_PREFIX_PATH="$work/moved"
+  check "build example/ (clang)" ninja -C "$work/example-clang" soft_cap_test
+fi
 
 # ---- what is refused --------------------------------------------------------------------------------
 refusal() { configure "$work/program" "$work/refused" -DCMAKE_PREFIX_PATH="$work/moved" "$@"; }
@@ -247,7 +252,15 @@ expect "an old CMake" "Metronome needs CMake 3.24 or newer, which links some par
 sed 's/find_package(metronome/find_package(metronome 0.2/' "$work/program/CMakeLists.txt" >"$work/old/CMakeLists.txt"
 expect "another version" "0.2" configure "$work/old" "$work/refused-version" -DCMAKE_PREFIX_PATH="$work/moved"
 expect "the tree as a folder" "./metronome install --prefix" configure "$tree" "$work/refused-tree"
+expect "a torch of a relative path" "nowhere has no include/ATen" refusal -DMETRONOME_TORCH=../nowhere
 touch "$work/file"
+mkdir -p "$work/own/include/metronome"
+touch "$work/own/include/metronome/mine.h"
+expect "a folder that is somebody's" "is no package of Metronome, which would replace it" install_into "$work/own"
+[[ -e $work/own/include/metronome/mine.h ]] || {
+  echo "FAILED: somebody's folder was replaced"
+  failures=$((failures + 1))
+}
 expect "a prefix that is a file" "cannot be written: name a folder where you may write" \
   install_into "$work/file/prefix"
 

@@ -35,6 +35,10 @@ find_file() {
 
 mkdir -p "$prefix" 2>/dev/null && [[ -w $prefix ]] ||
   fail "$prefix cannot be written: name a folder where you may write, --prefix ~/metronome for one."
+# A folder of that name that is no package of before is somebody's.
+if [[ -e $prefix/include/metronome && ! -e $prefix/include/metronome/tree/executor/metronome.h ]]; then
+  fail "$prefix/include/metronome is there, and is no package of Metronome, which would replace it: name another folder."
+fi
 partial=$(mktemp -d "$prefix/.metronome-partial-XXXXXX")
 trap 'rm -rf "$partial"' EXIT
 

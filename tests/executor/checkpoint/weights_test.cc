@@ -178,6 +178,20 @@ TEST_CASE("a rename that finds nothing, or gives one path twice, is refused") {
             "one path, \"net/linear/bias\"");
 }
 
+void write(const std::string& file, const std::map<std::string, at::Tensor>& dict);
+
+TEST_CASE("two tensors of one path are refused") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("twice");
+  const at::Tensor x = at::zeros({2}, at::TensorOptions(at::kFloat));
+  write(file, {{"actor.linear.bias", x}, {"actor/linear/bias", x}});
+  Executable actor = acting();
+  CHECK(error_of([&] { actor.load(file, {.strict = false}); }) ==
+        file +
+            ": cannot be loaded: \"actor.linear.bias\" and \"actor/linear/bias\" have one path, "
+            "\"actor/linear/bias\"");
+}
+
 TEST_CASE("only a part is loaded or saved, of any kind") {
   const TemporaryFolder folder;
   Executable from = trained(), to = compile(trainer(), cpu_replay(), tests::plain_options());
@@ -193,6 +207,15 @@ TEST_CASE("only a part is loaded or saved, of any kind") {
              from.get("optimizer/exp_avg/actor/linear/bias")));
   // An average begins as its parameter is now.
   CHECK(same(to.get("average/ema/actor/linear/bias"), from.get("actor/linear/bias")));
+
+  // Strictly: a part of a larger file, which must be whole.
+  Executable part_of_it = acting();
+  CHECK(sorted(part_of_it.load(folder.file("all"), {.only = {"actor"}}).loaded) == kActor);
+  CHECK(sorted(part_of_it.load(from.snapshot(), {.only = {"actor"}}).loaded) == kActor);
+  Executable elsewhere = acting("other");
+  CHECK(error_of([&] {
+          elsewhere.load(folder.file("all"), {.only = {"other"}});
+        }).find("missing    parameter \"other/linear/weight\"") != std::string::npos);
 
   from.save(folder.file("part"), {.only = {"critic", "h"}});
   const checkpoint::SafetensorsFile part(folder.file("part"));
