@@ -201,6 +201,7 @@ def members(code):
 def field_of(code):
     """`.delta = 1`; None for what is no data member."""
     code = re.sub(r"(?<=[{(]) |,? (?=[})])", "", " ".join(code.split()))
+    code = re.sub(r"^(?:METRONOME_[A-Z_]+ )+", "", code)  # a macro before it, which ends without a semicolon
     found = re.match(
         r"(?!using |static |friend |struct |enum |class |operator )"
         r"(?:const |unsigned )*[\w:]+(?:<(?:[^()]|\([^()]*\))*>)?[ &*]+(\w+(?:\[\w*\])*(?:[ ={,].*)?);$",

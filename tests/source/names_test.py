@@ -158,6 +158,10 @@ Value far(Value x);
         )
         self.assertEqual(rows[0], [["It"], "It. `.depth = 1`"])
 
+    def test_a_function_behind_a_macro_is_no_member(self):
+        rows = self.rows("/// Rules.\nstruct Rules {\n  METRONOME_MACRO\n  Values scalars(Value x, Values y = {}) const;\n};\n")
+        self.assertNotIn("=", str(rows))
+
     def test_members_of_declarations_over_several_lines(self):
         rows = self.rows("""
 /// All of it.
