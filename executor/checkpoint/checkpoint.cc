@@ -20,11 +20,6 @@ namespace {
 constexpr std::string_view kFormat = "metronome checkpoint";
 constexpr std::string_view kVersion = "1";
 
-// The numbers that make a model: the fingerprint is over these, the checksum over the rest.
-bool is_model(StorageKind kind) {
-  return kind == StorageKind::parameter || kind == StorageKind::buffer;
-}
-
 // Two hashes that cover a file once.
 struct Hashes {
   Hashes(std::uint64_t seed, std::uint64_t choices, const std::optional<std::string>& states) {
@@ -112,13 +107,7 @@ void check_data(const SafetensorsFile& file, const CheckpointRecord& recorded,
     const bool boolean = entry.type.element == bool_;
     file.stream(entry, [&](std::span<const std::byte> piece) {
       hash.add(piece);
-      const auto wrong = [](std::byte byte) { return byte > std::byte{1}; };
-      if (boolean && std::ranges::any_of(piece, wrong)) {
-        const auto byte = std::to_integer<int>(*std::ranges::find_if(piece, wrong));
-        refuse_file(
-            file.file(),
-            fmt::format("{:?} is a bool tensor, but has a byte of {}, not 0 or 1", name, byte));
-      }
+      if (boolean) require_bools(file.file(), name, piece);
     });
   }
   const auto compare = [&](std::string_view what, std::uint64_t is, std::uint64_t was) {

@@ -66,12 +66,7 @@ TensorSource source_of(std::shared_ptr<const SafetensorsFile> file) {
   source.read = [file](const std::string& name, std::span<std::byte> into) {
     const SafetensorsFile::Entry& entry = file->tensors().find(name)->second;
     file->read(entry, into);
-    const auto wrong = [](std::byte byte) { return byte > std::byte{1}; };
-    if (entry.type.element == bool_ && std::ranges::any_of(into, wrong)) {
-      refuse_file(file->file(),
-                  fmt::format("{:?} is a bool tensor, but has a byte of {}, not 0 or 1", name,
-                              std::to_integer<int>(*std::ranges::find_if(into, wrong))));
-    }
+    if (entry.type.element == bool_) require_bools(file->file(), name, into);
   };
   return source;
 }
@@ -86,37 +81,40 @@ TensorSource source_of_index(const std::string& index) {
     refuse_file(index, "it is no index of safetensors files: it has no object \"weight_map\"");
   }
   const std::filesystem::path folder = std::filesystem::path(index).parent_path();
-  std::map<std::string, TensorSource> files;
+  const auto files = std::make_shared<std::map<std::string, TensorSource>>();
   TensorSource whole{.name = index, .kind = "index", .tensors = {}, .read = {}, .is_own = {}};
-  auto holders = std::make_shared<std::map<std::string, TensorSource>>();
+  // A tensor's file, which does not move.
+  const auto holders = std::make_shared<std::map<std::string, const TensorSource*>>();
   for (const auto& [name, of] : map->items()) {
     if (!of.is_string()) {
       refuse_file(index, fmt::format("its weight_map has {} as the file of {:?}", of.dump(), name));
     }
     const std::string file = of.get<std::string>();
-    if (!files.contains(file)) {
+    if (!files->contains(file)) {
       if (file.find('/') != file.npos) {
         refuse_file(index,
                     fmt::format("its weight_map has {:?} as a file, which is in no folder of "
                                 "its own",
                                 file));
       }
-      files.emplace(file,
-                    source_of(std::make_shared<const SafetensorsFile>((folder / file).string())));
+      files->emplace(file,
+                     source_of(std::make_shared<const SafetensorsFile>((folder / file).string())));
     }
-    const TensorSource& source = files.at(file);
+    const TensorSource& source = files->at(file);
     const auto tensor = source.tensors.find(name);
     if (tensor == source.tensors.end()) {
       refuse_file(index, fmt::format("{:?} is not in {:?}, as its weight_map says", name, file));
     }
     whole.tensors.emplace(name, tensor->second);
     whole.dots = source.dots;
-    holders->emplace(name, source);
+    holders->emplace(name, &source);
   }
-  whole.read = [holders](const std::string& name, std::span<std::byte> into) {
-    holders->at(name).read(name, into);
+  whole.read = [files, holders](const std::string& name, std::span<std::byte> into) {
+    holders->at(name)->read(name, into);
   };
-  whole.is_own = [holders](const std::string& name) { return holders->at(name).is_own(name); };
+  whole.is_own = [files, holders](const std::string& name) {
+    return holders->at(name)->is_own(name);
+  };
   return whole;
 }
 
@@ -217,10 +215,6 @@ std::vector<std::byte> read_as(const TensorSource& source, const std::string& te
   return wide;
 }
 
-bool is_of_model(StorageKind kind) {
-  return kind == StorageKind::parameter || kind == StorageKind::buffer;
-}
-
 [[noreturn]] void refuse_misfits(const TensorSource& source, const std::vector<std::string>& lines,
                                  bool sizes_differ) {
   refuse_file(
@@ -269,27 +263,25 @@ LoadReport take(const TensorSource& source, std::span<const StorageEntry> storag
     misfits.push_back(
         fmt::format("left       {:?} {}", tensor, to_string(source.tensors.at(tensor))));
   }
+  std::set<std::string> named;
+  for (const auto& [path, tensor] : by_path) named.insert(tensor);
   for (const auto& [name, type] : source.tensors) {
-    const bool is_hidden =
-        std::ranges::none_of(by_path, [&](const auto& entry) { return entry.second == name; });
-    if (is_hidden) report.left.push_back(name);  // another one was renamed to its path
+    if (!named.contains(name)) report.left.push_back(name);  // another one was renamed to its path
   }
   if (options.strict) unlike.insert(unlike.begin(), misfits.begin(), misfits.end());
   if (!unlike.empty()) refuse_misfits(source, unlike, !options.strict || misfits.empty());
 
-  std::vector<std::pair<const StorageEntry*, std::vector<std::byte>>> loaded;
+  std::map<std::string_view, std::vector<std::byte>> loaded;
   for (const auto& [storage, tensor] : read) {
-    loaded.emplace_back(storage, read_as(source, tensor, storage->type));
+    loaded.emplace(storage->path, read_as(source, tensor, storage->type));
   }
   // From here on storages change.
-  const std::set<std::string> done(report.loaded.begin(), report.loaded.end());
-  for (const auto& [storage, bytes] : loaded) {
-    std::ranges::copy(bytes, storage->data);
-    for (const StorageEntry& average : storages) {
-      const bool follows = average.kind == StorageKind::average && !done.contains(average.path) &&
-                           averaged_parameter(average.path) == storage->path;
-      if (follows) std::ranges::copy(bytes, average.data);
+  for (const StorageEntry& storage : storages) {
+    auto found = loaded.find(storage.path);
+    if (found == loaded.end() && storage.kind == StorageKind::average) {
+      found = loaded.find(averaged_parameter(storage.path));
     }
+    if (found != loaded.end()) std::ranges::copy(found->second, storage.data);
   }
   return report;
 }
@@ -344,7 +336,7 @@ LoadReport load_weights(const Snapshot& snapshot, std::span<const StorageEntry> 
   source.read = [&](const std::string& path, std::span<std::byte> into) {
     if (!into.empty()) std::memcpy(into.data(), kept.tensors.at(path).data, into.size());
   };
-  source.is_own = [&](const std::string& path) { return !is_of_model(kept.tensors.at(path).kind); };
+  source.is_own = [&](const std::string& path) { return !is_model(kept.tensors.at(path).kind); };
   return take(source, storages, options, takes, finds);
 }
 

@@ -69,6 +69,19 @@ bool is_seed(const StorageEntry& storage) {
   return storage.kind == StorageKind::counter && storage.path == "seed";
 }
 
+bool is_model(StorageKind kind) {
+  return kind == StorageKind::parameter || kind == StorageKind::buffer;
+}
+
+void require_bools(const std::string& file, std::string_view tensor,
+                   std::span<const std::byte> bytes) {
+  const auto wrong =
+      std::ranges::find_if(bytes, [](std::byte byte) { return byte > std::byte{1}; });
+  if (wrong == bytes.end()) return;
+  refuse_file(file, fmt::format("{:?} is a bool tensor, but has a byte of {}, not 0 or 1", tensor,
+                                std::to_integer<int>(*wrong)));
+}
+
 bool is_own_name(std::string_view name) {
   const auto is_counter = [&](std::string_view counter) { return name == counter; };
   return name.starts_with(kMoments) || name.starts_with(kAverages) || name == "draws" ||

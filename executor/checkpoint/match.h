@@ -1,6 +1,7 @@
 // How the storages of an executable and the tensors that were kept of one go together.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <span>
 #include <string>
@@ -17,6 +18,12 @@ using StoragesByPath = std::map<std::string_view, const StorageEntry*>;
 StoragesByPath tensors_by_path(std::span<const StorageEntry> storages);
 bool is_seed(const StorageEntry& storage);
 
+/// True for the numbers that make a model: a checkpoint's fingerprint is over these, its checksum
+/// over the rest.
+bool is_model(StorageKind kind);
+/// Throws RunError where bytes of a file's bool tensor are no booleans.
+void require_bools(const std::string& file, std::string_view tensor,
+                   std::span<const std::byte> bytes);
 /// True for names that are no model's: moments, averages, counters.
 bool is_own_name(std::string_view name);
 /// The parameter that "average/NAME/PATH" is the average of.

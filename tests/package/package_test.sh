@@ -250,7 +250,7 @@ mkdir -p "$work/old" && cp "$work/program/main.cc" "$work/old" && mv "$work/CMak
 expect "an old CMake" "Metronome needs CMake 3.24 or newer, which links some parts whole, and this is 3.22.1" \
   configure "$work/old" "$work/refused-old" -DCMAKE_PREFIX_PATH="$work/moved"
 sed 's/find_package(metronome/find_package(metronome 0.2/' "$work/program/CMakeLists.txt" >"$work/old/CMakeLists.txt"
-expect "another version" "0.2" configure "$work/old" "$work/refused-version" -DCMAKE_PREFIX_PATH="$work/moved"
+expect "another version" 'compatible with requested version "0.2"' configure "$work/old" "$work/refused-version" -DCMAKE_PREFIX_PATH="$work/moved"
 expect "the tree as a folder" "./metronome install --prefix" configure "$tree" "$work/refused-tree"
 expect "a torch of a relative path" "nowhere has no include/ATen" refusal -DMETRONOME_TORCH=../nowhere
 touch "$work/file"

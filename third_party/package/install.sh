@@ -8,6 +8,7 @@
 #   PREFIX/lib/libmetronome*.a
 #   PREFIX/lib/cmake/metronome/*.cmake
 #   PREFIX/lib/pkgconfig/*.pc
+#   PREFIX/lib/metronome-torch                links to libtorch's headers, for pkg-config
 #
 # A package of before is replaced; other files of PREFIX stay.
 set -euo pipefail

@@ -10,6 +10,7 @@
 
 #include "executor/checkpoint/safetensors.h"
 #include "executor/metronome.h"
+#include "ops/reference/elements.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/error_of.h"
@@ -237,21 +238,7 @@ TEST_CASE("only a part is loaded or saved, of any kind") {
 void write(const std::string& file, const std::map<std::string, at::Tensor>& dict) {
   std::vector<checkpoint::TensorBytes> tensors;
   for (const auto& [name, tensor] : dict) {
-    const auto element = [&] {
-      switch (tensor.scalar_type()) {
-        case at::kBFloat16:
-          return bf16;
-        case at::kHalf:
-          return f16;
-        case at::kDouble:
-          return f64;
-        case at::kLong:
-          return i64;
-        default:
-          return f32;
-      }
-    }();
-    const Type type{element, tensor.sizes().vec()};
+    const Type type{from_torch(tensor.scalar_type()), tensor.sizes().vec()};
     tensors.push_back(
         {name, type, {static_cast<const std::byte*>(tensor.data_ptr()), type.bytes()}});
   }
