@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <span>
 
 #include "benchmarks/batches.h"
 #include "executor/metronome.h"
@@ -11,20 +12,21 @@ namespace metronome::benchmarks {
 
 class Contestant {
  public:
-  Contestant(Executable& step, const Batches& batches, Value loss)
-      : step_(step), batches_(batches), loss_(loss) {}
+  /// `value`: the loss of a step that trains, the answer of one that evaluates.
+  Contestant(Executable& step, const Batches& batches, Value value, Mode mode = train)
+      : step_(step), batches_(batches), value_(value), mode_(mode) {}
 
-  /// As users do: the loss is read after each step.
+  /// As users do: the loss, or the answer's first number, is read after each step.
   void read(int steps) {
     for (int i = 0; i < steps; ++i) {
       take();
-      last_ = step_.read_scalar(loss_);
+      read_last();
     }
   }
   void unread(int steps) {
     for (int i = 0; i < steps; ++i) take();
     // On a GPU the last of them is still to come.
-    last_ = step_.read_scalar(loss_);
+    read_last();
   }
   /// Feeds each step, or leaves in place what was fed last.
   void feed(bool each) { feeds_ = each; }
@@ -32,17 +34,24 @@ class Contestant {
 
  private:
   void take() {
-    if (feeds_) {
-      step_.run(batches_.of_step(next_++));
+    const std::span<const Feed> feeds =
+        feeds_ ? batches_.of_step(next_++) : std::span<const Feed>();
+    if (mode_ == train) {
+      step_.run(feeds);
     } else {
-      step_.run();
+      step_.evaluate(feeds);
     }
+  }
+  void read_last() {
+    last_ =
+        mode_ == train ? step_.read_scalar(value_) : to_span<float>(step_.read_tensor(value_))[0];
   }
 
   bool feeds_ = true;
   Executable& step_;
   const Batches& batches_;
-  Value loss_;
+  Value value_;
+  Mode mode_;
   std::size_t next_ = 0;
   double last_ = std::numeric_limits<double>::quiet_NaN();
 };

@@ -8,6 +8,7 @@
 
 #include "benchmarks/contestant.h"
 #include "benchmarks/floor/convolutions.h"
+#include "benchmarks/inference/answering.h"
 #include "benchmarks/statistics.h"
 #include "graph/ir/graph.h"
 #include "ops/recurrent/recurrent.h"
@@ -49,7 +50,7 @@ EagerSettings::~EagerSettings() { at::globalContext().setUserEnabledMkldnn(onedn
 Target EagerSettings::target() const { return eager(device_, form_ == EagerForm::channels_last); }
 
 EagerForm fastest_form(const models::Model& model, const Batches& batches,
-                       const CompareOptions& options) {
+                       const CompareOptions& options, Mode mode) {
   constexpr int kTries = 3;
   const std::vector<EagerForm> forms = forms_of(model.graph, options.device);
   if (forms.size() == 1) return forms.front();
@@ -57,8 +58,11 @@ EagerForm fastest_form(const models::Model& model, const Batches& batches,
   double least = std::numeric_limits<double>::infinity();
   for (const EagerForm form : forms) {
     const EagerSettings settings(form, options.device);
-    Executable step = compile(model.graph, settings.target(), {.threads = options.threads});
-    Contestant contestant(step, batches, model.graph.loss());
+    const bool trains = mode == train;
+    Executable step = compile(
+        model.graph, settings.target(),
+        trains ? CompileOptions{.threads = options.threads} : answer_options(options.threads));
+    Contestant contestant(step, batches, trains ? model.graph.loss() : model.answer, mode);
     const int steps = steps_per_round(contestant);
     for (int i = 0; i < kTries; ++i) {
       const double ms = milliseconds([&] { contestant.read(steps); }) / steps;

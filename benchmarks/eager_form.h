@@ -36,7 +36,8 @@ class EagerSettings {
 };
 
 /// Times a few steps of each that may matter to the model: convolutions, recurrent layers on a CPU.
+/// Those that evaluate are of a model that answers (inference/answering.h).
 EagerForm fastest_form(const models::Model& model, const Batches& batches,
-                       const CompareOptions& options);
+                       const CompareOptions& options, Mode mode = train);
 
 }  // namespace metronome::benchmarks

@@ -9,14 +9,8 @@ namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
 
-using Json = nlohmann::ordered_json;
-
-Json to_json(const Samples& samples) {
-  return {{"median", samples.median()}, {"mad", samples.mad()}, {"samples", samples.values}};
-}
-
 // The fields of a comparison on a GPU, beside those of every comparison.
-Json to_json(const DeviceNumbers& d, double planned_ms) {
+Json fields_of(const DeviceNumbers& d, double planned_ms) {
   Json json = {
       {"eager_fed_ms", to_json(d.eager_fed_ms)},
       {"planned_fed_ms", to_json(d.planned_fed_ms)},
@@ -39,7 +33,7 @@ Json to_json(const DeviceNumbers& d, double planned_ms) {
   return json;
 }
 
-Json to_json(const Comparison& c) {
+Json fields_of(const Comparison& c) {
   Json json = {
       {"model", c.model},
       {"scale", models::name_of(c.scale)},
@@ -66,8 +60,21 @@ Json to_json(const Comparison& c) {
       {"judged_steps", c.agreement.judged},
       {"precision", c.tf32 ? "tf32" : "ieee"},
   };
-  if (c.on_device) json.update(to_json(*c.on_device, c.planned_ms.median()));
+  if (c.on_device) json.update(fields_of(*c.on_device, c.planned_ms.median()));
   return json;
+}
+
+// A median with its spread, to three or four digits.
+std::string time(const Samples& samples) {
+  const double median = samples.median();
+  const int decimals = median < 1 ? 4 : median < 10 ? 3 : median < 100 ? 2 : 1;
+  return fmt::format("{:.{}f} +- {:.{}f}", median, decimals, samples.spread(), decimals);
+}
+
+}  // namespace
+
+Json to_json(const Samples& samples) {
+  return {{"median", samples.median()}, {"mad", samples.mad()}, {"samples", samples.values}};
 }
 
 Json to_json(const Machine& machine) {
@@ -83,15 +90,6 @@ Json to_json(const Machine& machine) {
   }
   return json;
 }
-
-// A median with its spread, to three or four digits.
-std::string time(const Samples& samples) {
-  const double median = samples.median();
-  const int decimals = median < 1 ? 4 : median < 10 ? 3 : median < 100 ? 2 : 1;
-  return fmt::format("{:.{}f} +- {:.{}f}", median, decimals, samples.spread(), decimals);
-}
-
-}  // namespace
 
 std::string to_string(const Machine& machine) {
   const std::string apart =
@@ -136,7 +134,7 @@ std::string table_row(const Comparison& c) {
 
 std::string to_json(const Machine& machine, std::span<const Comparison> comparisons) {
   Json results = Json::array();
-  for (const Comparison& comparison : comparisons) results.push_back(to_json(comparison));
+  for (const Comparison& comparison : comparisons) results.push_back(fields_of(comparison));
   return Json{{"machine", to_json(machine)}, {"results", results}}.dump(2) + "\n";
 }
 

@@ -1,6 +1,7 @@
 // Comparisons as a table for people and as JSON for programs.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 
@@ -19,6 +20,10 @@ std::string table_head(bool on_device = false);
 /// `x floor` the planned step over it, `host` what a planned step keeps the host.
 std::string table_row(const Comparison& comparison);
 
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Samples& samples);
+Json to_json(const Machine& machine);
 /// {"machine": {...}, "results": [...]}, indented.
 std::string to_json(const Machine& machine, std::span<const Comparison> comparisons);
 

@@ -10,13 +10,13 @@
 
 namespace metronome::models {
 
-Model conv_autoenc(Scale scale, Element element) {
-  const std::int64_t images = batch_at(scale, 64), size = size_at(scale, 16, 32, 64);
+Model conv_autoenc(Size size, Element element) {
+  const std::int64_t images = batch_at(size, 64), edge = size_at(size, 16, 32, 64);
   constexpr std::int64_t kColors = 3;
-  const std::int64_t width = size_at(scale, 8, 32, 64);
+  const std::int64_t width = size_at(size, 8, 32, 64);
 
   Graph g("conv_autoenc");
-  Value x = g.input("x", element, {images, kColors, size, size});
+  Value x = g.input("x", element, {images, kColors, edge, edge});
 
   auto down = [](std::int64_t channels) -> Layer {
     return [=](Value h) {
@@ -36,7 +36,7 @@ Model conv_autoenc(Scale scale, Element element) {
   Value y = h.through(up(kColors)).through(tanh);
 
   g.minimize(mse_loss(y, x), Adam{.lr = 1e-3});
-  return finish(std::move(g), {x});
+  return finish(std::move(g), {x}, y);
 }
 
 }  // namespace metronome::models

@@ -10,12 +10,12 @@
 
 namespace metronome::models {
 
-Model convnet(Scale scale, Element element) {
-  const std::int64_t images = batch_at(scale, 128), size = size_at(scale, 16, 32, 64);
-  const std::int64_t width = size_at(scale, 8, 32, 64), classes = width_at(scale, 100);
+Model convnet(Size size, Element element) {
+  const std::int64_t images = batch_at(size, 128), edge = size_at(size, 16, 32, 64);
+  const std::int64_t width = size_at(size, 8, 32, 64), classes = width_at(size, 100);
 
   Graph g("convnet");
-  Value x = g.input("x", element, {images, 3, size, size});
+  Value x = g.input("x", element, {images, 3, edge, edge});
   Value target = g.input("target", element, {images, classes});
 
   auto seen = [](std::int64_t channels) -> Layer {
@@ -30,7 +30,7 @@ Model convnet(Scale scale, Element element) {
   Value y = h.through(adaptive_avg_pool2d(1)).through(flatten()).through(linear(classes));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), {x, target});
+  return finish(std::move(g), {x, target}, y);
 }
 
 }  // namespace metronome::models

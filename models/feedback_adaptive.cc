@@ -9,8 +9,8 @@
 
 namespace metronome::models {
 
-Model feedback_adaptive(Scale scale, Element element) {
-  const std::int64_t rows = batch_at(scale, 128), width = width_at(scale, 512);
+Model feedback_adaptive(Size size, Element element) {
+  const std::int64_t rows = batch_at(size, 128), width = width_at(size, 512);
 
   Graph g("feedback_adaptive");
   Value x = g.input("x", element, {rows, width});
@@ -23,8 +23,9 @@ Model feedback_adaptive(Scale scale, Element element) {
   Value h = x.through(block).loop(residual(block)).until(halt, 10);
   g.output("iterations", iterations(h));
 
-  g.minimize(mse_loss(h.through(linear(width)), target), Adam{.lr = 1e-3});
-  return finish(std::move(g), {x, target});
+  Value y = h.through(linear(width));
+  g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
+  return finish(std::move(g), {x, target}, y);
 }
 
 }  // namespace metronome::models

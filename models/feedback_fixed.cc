@@ -8,8 +8,8 @@
 
 namespace metronome::models {
 
-Model feedback_fixed(Scale scale, Element element) {
-  const std::int64_t rows = batch_at(scale, 128), width = width_at(scale, 512);
+Model feedback_fixed(Size size, Element element) {
+  const std::int64_t rows = batch_at(size, 128), width = width_at(size, 512);
 
   Graph g("feedback_fixed");
   Value x = g.input("x", element, {rows, width});
@@ -21,7 +21,7 @@ Model feedback_fixed(Scale scale, Element element) {
   Value y = x.through(block).loop(residual(block)).times(10).through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), {x, target});
+  return finish(std::move(g), {x, target}, y);
 }
 
 }  // namespace metronome::models

@@ -9,11 +9,11 @@
 
 namespace metronome::models {
 
-Model gan(Scale scale, Element element) {
+Model gan(Size size, Element element) {
   constexpr double kSlope = 0.2;
   const Adam adam{.lr = 2e-4, .beta1 = 0.5};
-  const std::int64_t rows = batch_at(scale, 128), pixels = width_at(scale, 784);
-  const std::int64_t hidden = width_at(scale, 400), latent = width_at(scale, 20);
+  const std::int64_t rows = batch_at(size, 128), pixels = width_at(size, 784);
+  const std::int64_t hidden = width_at(size, 400), latent = width_at(size, 20);
 
   Graph g("gan");
   const Value noise = g.input("noise", element, {rows, latent});
@@ -32,7 +32,7 @@ Model gan(Scale scale, Element element) {
              {.name = "discriminator", .parameters = {"discriminator"}});
   g.minimize(mean(softplus(-images.through(judge))), adam,
              {.name = "generator", .parameters = {"generator"}});
-  return finish(std::move(g), {noise, real});
+  return finish(std::move(g), {noise, real}, images);
 }
 
 }  // namespace metronome::models

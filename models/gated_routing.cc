@@ -9,8 +9,8 @@
 
 namespace metronome::models {
 
-Model gated_routing(Scale scale, Element element) {
-  const std::int64_t rows = batch_at(scale, 256), width = width_at(scale, 512);
+Model gated_routing(Size size, Element element) {
+  const std::int64_t rows = batch_at(size, 256), width = width_at(size, 512);
   constexpr int kExperts = 8;
 
   Graph g("gated_routing");
@@ -24,7 +24,7 @@ Model gated_routing(Scale scale, Element element) {
   Value y = x.through(linear(width)).through(gelu).gate(router, expert).through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), {x, target});
+  return finish(std::move(g), {x, target}, y);
 }
 
 }  // namespace metronome::models

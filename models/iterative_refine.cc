@@ -8,8 +8,8 @@
 
 namespace metronome::models {
 
-Model iterative_refine(Scale scale, Element element) {
-  const std::int64_t rows = batch_at(scale, 256), width = width_at(scale, 1024);
+Model iterative_refine(Size size, Element element) {
+  const std::int64_t rows = batch_at(size, 256), width = width_at(size, 1024);
 
   Graph g("iterative_refine");
   Value x = g.input("x", element, {rows, width});
@@ -21,7 +21,7 @@ Model iterative_refine(Scale scale, Element element) {
   Value y = x.through(block).loop(residual(block)).times(8).through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), {x, target});
+  return finish(std::move(g), {x, target}, y);
 }
 
 }  // namespace metronome::models

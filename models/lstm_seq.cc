@@ -11,9 +11,9 @@
 
 namespace metronome::models {
 
-Model lstm_seq(Scale scale, Element element) {
-  const std::int64_t rows = batch_at(scale, 128), hidden = width_at(scale, 512);
-  const std::int64_t width = width_at(scale, 256);
+Model lstm_seq(Size size, Element element) {
+  const std::int64_t rows = batch_at(size, 128), hidden = width_at(size, 512);
+  const std::int64_t width = width_at(size, 256);
   constexpr std::int64_t kSteps = 50, kLayers = 2;
 
   Graph g("lstm_seq");
@@ -25,7 +25,7 @@ Model lstm_seq(Scale scale, Element element) {
   Value y = last.through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), {x, target});
+  return finish(std::move(g), {x, target}, y);
 }
 
 }  // namespace metronome::models

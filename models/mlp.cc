@@ -10,9 +10,9 @@
 
 namespace metronome::models {
 
-Model mlp(Scale scale, Element element) {
-  const std::int64_t rows = batch_at(scale, 256);
-  const std::int64_t width = width_at(scale, 1024), hidden = width_at(scale, 2048);
+Model mlp(Size size, Element element) {
+  const std::int64_t rows = batch_at(size, 256);
+  const std::int64_t width = width_at(size, 1024), hidden = width_at(size, 2048);
 
   Graph g("mlp");
   Value x = g.input("x", element, {rows, width});
@@ -24,7 +24,7 @@ Model mlp(Scale scale, Element element) {
   Value y = x.repeat(4, block).through(linear(width));
 
   g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
-  return finish(std::move(g), {x, target});
+  return finish(std::move(g), {x, target}, y);
 }
 
 }  // namespace metronome::models

@@ -63,17 +63,21 @@ std::string model_names() {
   return names;
 }
 
-std::int64_t batch_at(Scale scale, std::int64_t full) {
-  return size_at(scale, 4, std::clamp<std::int64_t>(full / 8, 16, 32), full);
+std::int64_t batch_at(Size size, std::int64_t full) {
+  return rows_at(size, 4, std::clamp<std::int64_t>(full / 8, 16, 32), full);
 }
 
-std::int64_t width_at(Scale scale, std::int64_t full) {
+std::int64_t rows_at(Size size, std::int64_t small, std::int64_t medium, std::int64_t full) {
+  return size.rows > 0 ? size.rows : size_at(size, small, medium, full);
+}
+
+std::int64_t width_at(Size size, std::int64_t full) {
   const std::int64_t medium = std::min(full, std::clamp<std::int64_t>(full / 4, 128, 256));
-  return size_at(scale, std::max<std::int64_t>(full / 32, 16), medium, full);
+  return size_at(size, std::max<std::int64_t>(full / 32, 16), medium, full);
 }
 
-std::int64_t size_at(Scale scale, std::int64_t small, std::int64_t medium, std::int64_t full) {
-  switch (scale) {
+std::int64_t size_at(Size size, std::int64_t small, std::int64_t medium, std::int64_t full) {
+  switch (size.scale) {
     case Scale::small:
       return small;
     case Scale::medium:
@@ -84,7 +88,7 @@ std::int64_t size_at(Scale scale, std::int64_t small, std::int64_t medium, std::
   throw InternalError("a scale without a size");
 }
 
-Model finish(Graph graph, Values inputs, Fed fed) {
+Model finish(Graph graph, Values inputs, Value answer, Fed fed) {
   std::int64_t parameters = 0;
   for (const DeclaredParameter& p : graph.parameters()) {
     if (p.trained) parameters += p.type.numel();
@@ -93,6 +97,7 @@ Model finish(Graph graph, Values inputs, Fed fed) {
   return {.name = std::move(name),
           .graph = std::move(graph),
           .inputs = std::move(inputs),
+          .answer = std::move(answer),
           .parameters = parameters,
           .vocabulary = fed.vocabulary,
           .numbers = fed.numbers};

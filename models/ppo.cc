@@ -31,8 +31,8 @@ Layer network(std::int64_t width, std::int64_t outputs, double gain) {
 
 }  // namespace
 
-Model ppo(Scale scale, Element element) {
-  const std::int64_t rows = size_at(scale, 4, 32, 128), width = width_at(scale, 64);
+Model ppo(Size size, Element element) {
+  const std::int64_t rows = rows_at(size, 4, 32, 128), width = width_at(size, 64);
 
   Graph g("ppo");
   const auto input = [&](const char* name) { return g.input(name, element, {rows}); };
@@ -45,13 +45,15 @@ Model ppo(Scale scale, Element element) {
   const Value logits = state.scope("actor", network(width, kCartActions, 0.01));
   const distributions::Categorical policy{logits};
   const Value ratio = exp(policy.log_prob(action) - before);
-  const Value advantage = (gained - mean(gained)) / (stddev(gained) + 1e-8);
+  // One row by itself has no deviation.
+  const Value advantage =
+      rows > 1 ? (gained - mean(gained)) / (stddev(gained) + 1e-8) : gained - mean(gained);
   const Value gain = minimum(advantage * ratio, advantage * clamp(ratio, 1 - kClip, 1 + kClip));
   const Value near = valued + clamp(value - valued, -kClip, kClip);
   const Value off = 0.5 * mean(maximum(square(value - aim), square(near - aim)));
   g.minimize(kValueWeight * off - mean(gain) - kEntropyWeight * mean(policy.entropy()),
              Adam{.lr = 2.5e-4, .eps = 1e-5, .clip_norm = 0.5});
-  return finish(std::move(g), {state, action, before, gained, aim, valued},
+  return finish(std::move(g), {state, action, before, gained, aim, valued}, logits,
                 {.vocabulary = kCartActions});
 }
 

@@ -11,8 +11,8 @@
 
 namespace metronome::models {
 
-Model routed_sparse(Scale scale, Element element) {
-  const std::int64_t rows = batch_at(scale, 256), width = width_at(scale, 512);
+Model routed_sparse(Size size, Element element) {
+  const std::int64_t rows = batch_at(size, 256), width = width_at(size, 512);
   constexpr int kExperts = 8;
 
   Graph g("routed_sparse");
@@ -27,9 +27,10 @@ Model routed_sparse(Scale scale, Element element) {
       x.through(linear(width)).through(gelu).route(router, expert, {.top = 2, .capacity = 1.25});
   g.output("dropped", dropped(mixed));
 
-  Value loss = mse_loss(mixed.through(linear(width)), target) + 0.01 * balance_loss(mixed);
+  Value y = mixed.through(linear(width));
+  Value loss = mse_loss(y, target) + 0.01 * balance_loss(mixed);
   g.minimize(loss, Adam{.lr = 1e-3});
-  return finish(std::move(g), {x, target});
+  return finish(std::move(g), {x, target}, y);
 }
 
 }  // namespace metronome::models

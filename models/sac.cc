@@ -35,8 +35,8 @@ Choice choose(const Value& of, const Value& noise) {
 
 }  // namespace
 
-Model sac(Scale scale, Element element) {
-  const std::int64_t rows = size_at(scale, 4, 100, 256), width = size_at(scale, 16, 64, 256);
+Model sac(Size size, Element element) {
+  const std::int64_t rows = rows_at(size, 4, 100, 256), width = size_at(size, 16, 64, 256);
 
   Graph g("sac");
   const auto input = [&](const char* name, std::int64_t columns) {
@@ -56,7 +56,9 @@ Model sac(Scale scale, Element element) {
   const Layer actor = shared([=](Value seen) { return network(seen, 2 * kHopperActions); });
   const Layer critics = shared(twins);
 
-  const Choice now = choose(state.scope("actor", actor), noise);
+  const Value acts = state.scope("actor", actor);
+  const Value best = tanh(acts.slice(1, 0, kHopperActions));  // what a tried actor does
+  const Choice now = choose(acts, noise);
   const Choice later = choose(next.through(actor), next_noise);
   const Value price = exp(g.parameter("log_price", {element, {}}, zeros()));
   const Value valued = concat({next, later.action}, 1).scope("target", shared(twins));
@@ -71,7 +73,7 @@ Model sac(Scale scale, Element element) {
   g.minimize(-price * (mean(stop_gradient(now.log_prob)) + kEntropy), Adam{.lr = 1e-3},
              {.name = "price", .parameters = {"log_price"}});
   g.follow("target", "critics", {.rate = kFollows});
-  return finish(std::move(g), {state, action, reward, next, done, noise, next_noise},
+  return finish(std::move(g), {state, action, reward, next, done, noise, next_noise}, best,
                 {.vocabulary = 2});
 }
 

@@ -10,10 +10,10 @@
 
 namespace metronome::models {
 
-Model transformer(Scale scale, Element element) {
-  const std::int64_t rows = batch_at(scale, 32), length = size_at(scale, 16, 64, 128);
-  const std::int64_t vocabulary = size_at(scale, 256, 2048, 8192);
-  const std::int64_t width = width_at(scale, 512), hidden = width_at(scale, 2048);
+Model transformer(Size size, Element element) {
+  const std::int64_t rows = batch_at(size, 32), length = size_at(size, 16, 64, 128);
+  const std::int64_t vocabulary = size_at(size, 256, 2048, 8192);
+  const std::int64_t width = width_at(size, 512), hidden = width_at(size, 2048);
   constexpr std::int64_t kHeads = 8, kLayers = 4;
   constexpr double kSlow = 1e-4;
 
@@ -28,7 +28,7 @@ Model transformer(Scale scale, Element element) {
                      .through(linear(vocabulary));
 
   g.minimize(cross_entropy_loss(logits, tokens), Adam{.lr = kSlow});
-  return finish(std::move(g), {tokens}, {.vocabulary = vocabulary});
+  return finish(std::move(g), {tokens}, logits, {.vocabulary = vocabulary});
 }
 
 }  // namespace metronome::models

@@ -10,9 +10,9 @@
 
 namespace metronome::models {
 
-Model vae(Scale scale, Element element) {
-  const std::int64_t rows = batch_at(scale, 128), pixels = width_at(scale, 784);
-  const std::int64_t hidden = width_at(scale, 400), latent = width_at(scale, 20);
+Model vae(Size size, Element element) {
+  const std::int64_t rows = batch_at(size, 128), pixels = width_at(size, 784);
+  const std::int64_t hidden = width_at(size, 400), latent = width_at(size, 20);
 
   Graph g("vae");
   const Value x = g.input("x", element, {rows, pixels});
@@ -30,7 +30,7 @@ Model vae(Scale scale, Element element) {
   const Value divergence = -0.5 * sum(1.0 + log_variance - square(mean) - exp(log_variance));
   const Value off = bce_with_logits_loss(logits, x, {.reduction = LossReduction::sum});
   g.minimize(off + divergence, Adam{.lr = 1e-3});
-  return finish(std::move(g), {x, noise}, {.numbers = Numbers::uniform});
+  return finish(std::move(g), {x, noise}, logits, {.numbers = Numbers::uniform});
 }
 
 }  // namespace metronome::models

@@ -14,6 +14,7 @@
 #include "benchmarks/commands/device.h"
 #include "benchmarks/eager_form.h"
 #include "benchmarks/explain.h"
+#include "benchmarks/inference/inference.h"
 #include "benchmarks/memory.h"
 #include "benchmarks/table.h"
 #include "models/commands/files.h"
@@ -33,6 +34,7 @@ struct CompareArguments {
   bool tf32 = false;
   bool explain = false;
   bool check = false;
+  bool evaluate = false;
   std::optional<std::string> json;
   std::optional<std::string> trace;
 };
@@ -99,6 +101,29 @@ int check(const std::vector<models::ModelEntry>& entries,
   return right == static_cast<int>(checks.size()) ? 0 : 1;
 }
 
+/// The inferences of each model: of one row, and of a batch.
+int infer(const std::vector<models::ModelEntry>& entries, const benchmarks::CompareOptions& options,
+          const benchmarks::Machine& machine, const std::optional<std::string>& json) {
+  constexpr std::int64_t kOneRow = 1, kBatch = 0;
+  std::vector<benchmarks::Inference> inferences;
+  fmt::print("\n{}\n", benchmarks::inference_head());
+  bool acceptable = true;
+  for (const models::ModelEntry& entry : entries) {
+    for (const std::int64_t rows : {kOneRow, kBatch}) {
+      {
+        const CompareProgress progress(entry.name);
+        inferences.push_back(benchmarks::infer_model(entry, options, rows, std::cref(progress)));
+      }
+      const benchmarks::Inference& done = inferences.back();
+      fmt::print("{}\n", benchmarks::inference_row(done));
+      std::fflush(stdout);
+      if (json) write_whole(*json, benchmarks::to_json(machine, inferences));
+      acceptable = acceptable && done.acceptable();
+    }
+  }
+  return acceptable ? 0 : 1;
+}
+
 int compare(const CompareArguments& arguments) {
   const models::Scale scale = models::scale_of(arguments.scale);
   const bool small = scale == models::Scale::small;
@@ -125,6 +150,12 @@ int compare(const CompareArguments& arguments) {
     throw UsageError(
         "--check times nothing, on a CPU: leave out --explain, --json, --device and --rounds.");
   }
+  if (arguments.evaluate &&
+      (arguments.explain || arguments.check || arguments.trace || on_device)) {
+    throw UsageError(
+        "--evaluate times inference, on a CPU: leave out --explain, --check, --trace and "
+        "--device.");
+  }
   benchmarks::Machine machine = benchmarks::this_machine();
   if (on_device) find_device(machine);
   benchmarks::CompareOptions options{
@@ -150,6 +181,7 @@ int compare(const CompareArguments& arguments) {
              options.threads == 1 ? "" : "s", arguments.tf32 ? "TF32 products" : "f32",
              options.rounds);
   if (arguments.explain) return explain(entries, options);
+  if (arguments.evaluate) return infer(entries, options, machine, arguments.json);
   fmt::print("\n{}\n", benchmarks::table_head(on_device));
   std::vector<Comparison> comparisons;
   for (const models::ModelEntry& entry : entries) {
@@ -209,6 +241,8 @@ void add_compare(CLI::App& app, Action& chosen) {
   verb->add_flag("--check", arguments->check,
                  "In place of timing: each kernel and each decision of a step against f64, replays "
                  "against steps kernel by kernel, the arena");
+  verb->add_flag("--evaluate", arguments->evaluate,
+                 "In place of training steps: inference, of one row and of a batch");
   verb->add_flag("--tf32", arguments->tf32,
                  "TF32 products on a GPU for both, in place of IEEE f32");
   verb->add_option("--threads", arguments->threads,

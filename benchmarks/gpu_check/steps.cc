@@ -44,7 +44,7 @@ models::Model everything_moves() {
   g.minimize(mse_loss(y, target),
              Adam{.lr = LearningRate(LinearWarmup{1e-2, 20}).then(20, Cosine{1e-2, 80}),
                   .clip_norm = 0.5});
-  return models::finish(std::move(g), {x, target});
+  return models::finish(std::move(g), {x, target}, y);
 }
 
 }  // namespace metronome::gpu_check

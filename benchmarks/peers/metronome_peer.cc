@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -20,6 +21,7 @@
 
 #include "benchmarks/batches.h"
 #include "benchmarks/gpu_check/programs.h"
+#include "benchmarks/inference/answering.h"
 #include "distributed/distributed.h"
 #include "executor/metronome.h"
 #include "models/models.h"
@@ -70,9 +72,9 @@ class MetronomePeer {
 
   Json answer(Json request) {
     const std::string what = request.at("do");
-    if (what == "prepare")
-      return prepare(request.at("model"), request.at("scale"), request.at("file"));
+    if (what == "prepare") return prepare(request);
     if (what == "choose") return choose();
+    if (what == "outputs") return outputs(request.at("count"), request.at("into"));
     if (what == "losses") return losses(request.at("count"));
     if (what == "time") return time(*step_, request.at("steps"));
     if (what == "alone") return time(*alone_, request.at("steps"));
@@ -82,10 +84,16 @@ class MetronomePeer {
   }
 
  private:
-  // The weights of every peer, in the order of PyTorch's modules: that of our declarations too.
-  Json prepare(const std::string& name, const std::string& scale, const std::string& file) {
-    model_.emplace(models::find_model(name).make(models::scale_of(scale), f32));
+  // The weights of every peer, in the order of PyTorch's modules: that of our declarations too. It
+  // answers, by so many rows at a time, where the request says rows, and else trains.
+  Json prepare(const Json& request) {
+    const models::ModelEntry& entry = models::find_model(request.at("model").get<std::string>());
+    const models::Scale scale = models::scale_of(request.at("scale").get<std::string>());
+    answers_ = request.contains("rows");
+    model_.emplace(answers_ ? answering(entry, {scale, request.at("rows").get<std::int64_t>()})
+                            : entry.make(scale, f32));
     const models::Model& model = *model_;
+    const std::string file = request.at("file");
     NumbersFile numbers(file + ".f32"), rows(file + ".batches");
     const Target target = on_gpu_ ? cuda_graph({.tf32 = tf32_}) : cpu_replay();
     const auto compiled = [&](const CompileOptions& options) {
@@ -93,17 +101,21 @@ class MetronomePeer {
     };
     double taken = 0;
     if (world_.size() == 1) {
-      taken = seconds([&] { step_ = compiled({.threads = threads_}); });
+      const CompileOptions options =
+          answers_ ? answer_options(threads_) : CompileOptions{.threads = threads_};
+      taken = seconds([&] { step_ = compiled(options); });
     } else {
       taken = seconds([&] { step_ = compiled({.threads = threads_, .data_parallel = world_}); });
       alone_ = compiled({.threads = threads_});
     }
+    const std::vector<std::string> storages = step_->storages();
     for (const DeclaredParameter& p : model.graph.parameters()) {
-      step_->set(p.path, numbers.next(p.type));
+      const at::Tensor read = numbers.next(p.type);
+      // An answer may need a part of the model.
+      if (std::ranges::find(storages, p.path) != storages.end()) step_->set(p.path, read);
     }
     numbers.expect_end();
-    for (const std::string& path : step_->storages())
-      first_.push_back({path, step_->get(path).clone()});
+    for (const std::string& path : storages) first_.push_back({path, step_->get(path).clone()});
     for (int i = 0; i < kBatches; ++i) {
       std::vector<Feed> feeds;
       for (const Value& input : model.inputs) {
@@ -120,7 +132,7 @@ class MetronomePeer {
   }
 
   Json choose() {
-    for (const std::string& form : step_->report().plan(train).forms) {
+    for (const std::string& form : step_->report().plan(answers_ ? evaluate : train).forms) {
       if (form.ends_with(", kept")) return {{"form", form}};
     }
     return {{"form", "one walk over bound kernels"}};
@@ -132,6 +144,19 @@ class MetronomePeer {
     Json losses = Json::array();
     for (int i = 0; i < count; ++i) losses.push_back(take(*step_));
     return {{"losses", losses}};
+  }
+
+  // The answers to the first batches, one after the other, as f32.
+  Json outputs(int count, const std::string& file) {
+    std::ofstream out(file, std::ios::binary);
+    for (int i = 0; i < count; ++i) {
+      step_->evaluate(batches_.at(static_cast<std::size_t>(i)));
+      const Tensor answer = step_->read_tensor(model_->answer);
+      out.write(reinterpret_cast<const char*>(answer.data),
+                static_cast<std::streamsize>(answer.bytes()));
+    }
+    if (!out.flush()) throw std::runtime_error(file + " cannot be written");
+    return Json::object();
   }
 
   Json time(Executable& step, int steps) {
@@ -176,7 +201,12 @@ class MetronomePeer {
   }
 
   double take(Executable& step) {
-    step.run(batches_[next_++ % batches_.size()]);
+    const std::vector<Feed>& feeds = batches_[next_++ % batches_.size()];
+    if (answers_) {
+      step.evaluate(feeds);
+      return to_span<float>(step.read_tensor(model_->answer))[0];
+    }
+    step.run(feeds);
     return step.read_scalar(model_->graph.loss());
   }
 
@@ -184,6 +214,7 @@ class MetronomePeer {
   int threads_;
   bool tf32_;
   std::optional<models::Model> model_;
+  bool answers_ = false;  // in place of training
   const World world_ = World::from_environment();
   std::unique_ptr<Executable> step_;
   std::unique_ptr<Executable> alone_;  // without the other ranks, where there are some

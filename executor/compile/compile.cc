@@ -76,7 +76,8 @@ Plan finish_plan(ir::Graph begun, PlanReport summary, const PlanInput& declared,
   require_kernels(graph, kernels, options.ops, report.target);
   if (const auto free = kernels.free_memory())
     require_memory(graph.name(), biggest_value(graph), free);
-  std::vector<Candidate> choices = select(graph, kernels, options, summary, report);
+  std::vector<Candidate> choices =
+      select(graph, kernels, options, declared.parameters_stay, summary, report);
   std::vector<std::size_t> scratch_bytes;
   for (const Candidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
   auto [order, memory] = plan::plan_step(graph, scratch_bytes, settings);
@@ -212,7 +213,10 @@ EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& sha
                      const CompileOptions& options, std::deque<ir::Graph>& graphs, Report& report) {
   EngineInput planned;
   std::map<std::string, Layout> kept;  // as the first plan of a storage keeps it
-  AveragePaths kept_averages;          // those that are declared, then those of optimizers
+  const bool parameters_stay = std::ranges::none_of(parts, [](const GraphInModes& part) {
+    return part.in(Mode::train) && !part.graph->objectives().empty();
+  });
+  AveragePaths kept_averages;  // those that are declared, then those of optimizers
   add_averages(leading_graph(parts), kept_averages);
   const auto plan = [&](const ir::Graph& graph, std::size_t shape, Mode mode,
                         const std::string& average) {
@@ -221,6 +225,7 @@ EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& sha
                                                 .shape = shape,
                                                 .batch = shapes.describe(shape),
                                                 .average = average,
+                                                .parameters_stay = parameters_stay,
                                                 .kept = kept,
                                                 .averages = averages},
                                                mode, backend, options, report));

@@ -15,9 +15,10 @@ namespace metronome::executor::compile {
 /// One of the graphs that are compiled together.
 struct PlanInput {
   const ir::Graph& graph;
-  std::size_t shape = 0;     ///< its place among them
-  std::string batch = {};    ///< "x [256, 64], target [256, 64]"; empty where it is alone
-  std::string average = {};  ///< the averages that it has in the place of parameters, if any
+  std::size_t shape = 0;         ///< its place among them
+  std::string batch = {};        ///< "x [256, 64], target [256, 64]"; empty where it is alone
+  std::string average = {};      ///< the averages that it has in the place of parameters, if any
+  bool parameters_stay = false;  ///< no graph compiled with it changes a parameter
   /// By path, how plans made before keep storages.
   std::map<std::string, Layout> kept = {};
   /// `Settings::averages`.

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <typeindex>
 #include <utility>
 
@@ -57,12 +58,12 @@ class KernelChooser {
     if (tune_ != Tune::off) file_.emplace(options.tuning_file);
   }
 
-  const Candidate& decide(const ir::Graph& graph, const Node& node) {
+  const Candidate& decide(const ir::Graph& graph, const Node& node, SteadyOperands steady) {
     const Types inputs = graph.operands(node);
     const std::string what = describe(node, inputs);
-    const std::pair key(what, node.op->kind());
+    const std::tuple key(what, node.op->kind(), steady);
     if (const auto known = decided_.find(key); known != decided_.end()) return known->second;
-    const std::vector<Candidate> candidates = kernels_.candidates(node, inputs);
+    const std::vector<Candidate> candidates = kernels_.candidates(node, inputs, steady);
     Decision decision;
     if (candidates.size() > 1) {
       decision = choose(node, inputs, what, candidates);
@@ -75,9 +76,9 @@ class KernelChooser {
   void finish() {
     if (file_) file_->save_or_warn();
     for (const auto& [what, candidate] : decided_) {
-      report_.choices_hash =
-          report_.choices_hash * 31 +
-          hash_of(fmt::format("{} -> {} on {}", what.first, name_of(candidate), candidate.threads));
+      report_.choices_hash = report_.choices_hash * 31 +
+                             hash_of(fmt::format("{} -> {} on {}", std::get<std::string>(what),
+                                                 name_of(candidate), candidate.threads));
     }
   }
 
@@ -143,18 +144,25 @@ class KernelChooser {
   PlanReport& plan_;
   Report& report_;
   std::optional<TuningFile> file_;  ///< present if anything is looked up
-  /// By what it is of, and the op's type: ops of users' own may have the names of others.
-  std::map<std::pair<std::string, std::type_index>, Candidate> decided_;
+  /// By what it is of, the op's type, as ops of users' own may have the names of others, and the
+  /// operands that are steady.
+  std::map<std::tuple<std::string, std::type_index, SteadyOperands>, Candidate> decided_;
 };
 
 }  // namespace
 
 std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
-                              const CompileOptions& options, PlanReport& plan, Report& report) {
+                              const CompileOptions& options, bool parameters_stay, PlanReport& plan,
+                              Report& report) {
   KernelChooser chooser(kernels, options, plan, report);
   std::vector<Candidate> choices;
   for (const Node& node : graph.nodes()) {
-    choices.push_back(has_kernel(graph, node) ? chooser.decide(graph, node) : Candidate());
+    if (!has_kernel(graph, node)) {
+      choices.emplace_back();
+      continue;
+    }
+    const SteadyOperands steady = parameters_stay ? parameters_of(graph, node) : SteadyOperands();
+    choices.push_back(chooser.decide(graph, node, steady));
   }
   chooser.finish();
   return choices;

@@ -105,7 +105,7 @@ KernelSeconds time_kernels(const Kernels& kernels, const ir::Graph& graph, doubl
       continue;
     }
     const Kernels::FastestCandidate fastest =
-        kernels.fastest(node, inputs, kernels.candidates(node, inputs));
+        kernels.fastest(node, inputs, kernels.candidates(node, inputs, {}));
     all.push_back({node.op.get(), inputs, fastest.seconds});
     sum.seconds += fastest.seconds;
     sum.on_host = sum.on_host && fastest.by == TimingMethod::host_clock;
@@ -135,7 +135,7 @@ bool WholeOpChooser::decide(const OpPtr& op, std::span<const Type> types, const 
   const ir::Graph whole = graph_of_op(op, types, settings_, true);
   const bool covered = std::ranges::all_of(whole.nodes(), [&](const Node& node) {
     if (!has_kernel(whole, node)) return true;
-    return kernels_.has(*node.op) && !kernels_.candidates(node, whole.operands(node)).empty();
+    return kernels_.has(*node.op) && !kernels_.candidates(node, whole.operands(node), {}).empty();
   });
   if (!covered) return false;
   if (options_.tune == Tune::off) return true;

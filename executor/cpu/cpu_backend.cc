@@ -115,13 +115,15 @@ Settings cpu_settings(Mode mode) {
 
 Needs needs_of_arena(std::span<const Plan> plans) {
   Needs needs;
-  std::size_t arena = 0, readables = 0;
+  std::size_t arena = 0, readables = 0, packed = 0;
   for (const Plan& plan : plans) {
     arena = std::max(arena, plan.memory.arena_bytes);
+    for (const Candidate& choice : plan.choices) packed += choice.packed_bytes;
     for (const std::size_t bytes : plan.memory.readable_bytes) readables += bytes;
   }
   needs.parts.push_back({"arena", arena});
   needs.parts.push_back({"values to read", readables});
+  if (packed > 0) needs.parts.push_back({"packed weights", packed});
   add_biggest(plans, needs);
   return needs;
 }

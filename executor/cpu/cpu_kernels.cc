@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <iterator>
@@ -47,13 +48,19 @@ class Bench {
   Bench(const CpuTable& table, const Op& op, const TimedWork& work)
       : table_(table), op_(op), work_(work) {
     for (const Type& t : work.inputs) input_data_.push_back(allocate_filled(t));
+    versions_.assign(input_data_.size(), &kUnchanged);
     for (const Type& t : work.outputs) output_data_.push_back(allocate_filled(t));
   }
 
   CpuKernel bind(const Candidate& candidate) {
     scratch_.emplace_back(candidate.scratch_bytes);
-    return table_.of(op_).bind(op_, {work_.inputs, work_.outputs, input_data_, output_data_,
-                                     scratch_.back().data(), candidate});
+    return table_.of(op_).bind(op_, {.inputs = work_.inputs,
+                                     .outputs = work_.outputs,
+                                     .input_data = input_data_,
+                                     .output_data = output_data_,
+                                     .scratch = scratch_.back().data(),
+                                     .choice = candidate,
+                                     .versions = versions_});
   }
 
  private:
@@ -73,11 +80,14 @@ class Bench {
     }
   }
 
+  static constexpr std::uint64_t kUnchanged = 0;  // what is packed once is not packed again
+
   const CpuTable& table_;
   const Op& op_;
   const TimedWork& work_;
   std::vector<Block> blocks_, scratch_;
   std::vector<void*> input_data_, output_data_;
+  std::vector<const std::uint64_t*> versions_;
 };
 
 double seconds_since(Clock::time_point begin) {
@@ -206,8 +216,9 @@ class CpuKernels final : public Kernels {
 
   std::string machine() const override { return machine_key(options_.threads); }
   bool has(const Op& op) const override { return table_.has(op); }
-  std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs) const override {
-    return table_.of(*node.op).candidates(*node.op, {inputs, node.types, options_.threads});
+  std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs,
+                                    SteadyOperands steady) const override {
+    return table_.of(*node.op).candidates(*node.op, {inputs, node.types, options_.threads, steady});
   }
   FastestCandidate fastest(const Node& node, std::span<const Type> inputs,
                            std::span<const Candidate> candidates) const override {

@@ -51,17 +51,19 @@ struct CopyBytes {
 /// One plan with all that is fixed at bind time.
 class CpuPlanReplay {
  public:
-  CpuPlanReplay(Plan plan, const Memory& memory, std::byte* arena, const CpuTable& table,
-                const CpuChecks& checks, FaultSlot& faults, std::size_t base)
+  CpuPlanReplay(Plan plan, const Memory& memory, const StorageVersions& versions, std::byte* arena,
+                const CpuTable& table, const CpuChecks& checks, FaultSlot& faults, std::size_t base)
       : plan_(std::move(plan)), arena_(arena) {
     make_readable_blocks();
     bases_.arena = arena;
-    for (const std::size_t storage : memory.storages_of(plan_.graph)) {
+    const std::vector<std::size_t> storages = memory.storages_of(plan_.graph);
+    for (const std::size_t storage : storages) {
       bases_.storages.push_back(memory.storage_blocks[storage].data());
     }
     bases_.input = [&memory](const Input& input) { return memory.input(input); };
     for (const Block& block : readable_blocks_) bases_.readables.push_back(block.data());
     const Locator locate = [this](ValueId id) { return address(id); };
+    const BoundMemory bound{locate, versions, storages};
     std::vector<Poison> poisons;
     if (checks.poison) poisons = poison_after_each();
     std::optional<CpuWatch> watch;
@@ -81,7 +83,7 @@ class CpuPlanReplay {
       });
       if (writes) first_write_ = std::min(first_write_, steps_.size());
       add(kernel_of(plan_.graph, plan_.graph.nodes()[node]),
-          bind_node(table, plan_, node, locate, scratch,
+          bind_node(table, plan_, node, bound, scratch,
                     {&faults, fault_place(base + node, FaultKind::lookup)}),
           runs_if);
       if (watch) {
@@ -254,16 +256,17 @@ class CpuReplay final : public RunnerEngine<CpuPlanReplay> {
  public:
   CpuReplay(std::vector<Plan> plans, const Memory& memory, const CpuTable& table,
             const CpuChecks& checks)
-      : RunnerEngine(memory) {
+      : RunnerEngine(memory), versions_(memory.storages.size()) {
     std::size_t bytes = 0;
     for (const Plan& plan : plans) bytes = std::max(bytes, plan.memory.arena_bytes);
     arena_ = Block(bytes);
     for (Plan& plan : plans) {
-      add(std::make_unique<CpuPlanReplay>(std::move(plan), memory, arena_.data(), table, checks,
-                                          faults(), next_place()));
+      add(std::make_unique<CpuPlanReplay>(std::move(plan), memory, versions_, arena_.data(), table,
+                                          checks, faults(), next_place()));
     }
   }
 
+  void push(std::size_t storage) override { versions_.note_change(storage); }
   bool profiles() const override { return true; }
   std::vector<KernelRun> profile(PlanId plan) override {
     auto runs = of(plan).profile();
@@ -272,6 +275,7 @@ class CpuReplay final : public RunnerEngine<CpuPlanReplay> {
   }
 
  private:
+  StorageVersions versions_;
   Block arena_;
 };
 

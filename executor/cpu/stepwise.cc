@@ -17,11 +17,12 @@ namespace {
 /// One plan: every value keeps memory of its own, so no plan can be wrong here.
 class PlanWalk {
  public:
-  PlanWalk(Plan plan, const Memory& memory, const CpuTable& table, const StepwiseChecks& checks,
-           FaultSlot& faults, std::size_t base)
+  PlanWalk(Plan plan, const Memory& memory, const StorageVersions& versions, const CpuTable& table,
+           const StepwiseChecks& checks, FaultSlot& faults, std::size_t base)
       : plan_(std::move(plan)), memory_(memory), observer_(checks.observer) {
     const ir::Graph& graph = plan_.graph;
-    for (const std::size_t storage : memory.storages_of(graph)) {
+    const std::vector<std::size_t> storages = memory.storages_of(graph);
+    for (const std::size_t storage : storages) {
       storages_.push_back(memory.storage_blocks[storage].data());
     }
     values_.resize(graph.nodes().size());
@@ -35,6 +36,7 @@ class PlanWalk {
       }
     }
     const Locator locate = [this](ValueId id) { return address(id); };
+    const BoundMemory bound{locate, versions, storages};
     std::optional<CpuWatch> watch;
     if (checks.watch) add(watch.emplace(plan_, memory, locate, faults, base).begin(), nullptr, -1);
     for (std::size_t step = 0; step < plan_.schedule.order.size(); ++step) {
@@ -44,7 +46,7 @@ class PlanWalk {
       const ValueId guard = graph.nodes()[node].guard;
       const bool* runs_if =
           guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
-      add(bind_node(table, plan_, node, locate, scratch_.back().data(),
+      add(bind_node(table, plan_, node, bound, scratch_.back().data(),
                     {&faults, fault_place(base + node, FaultKind::lookup)}),
           runs_if, node);
       if (!watch) continue;
@@ -140,12 +142,17 @@ class Stepwise final : public RunnerEngine<PlanWalk> {
  public:
   Stepwise(std::vector<Plan> plans, const Memory& memory, const CpuTable& table,
            const StepwiseChecks& checks)
-      : RunnerEngine(memory) {
+      : RunnerEngine(memory), versions_(memory.storages.size()) {
     for (Plan& plan : plans) {
-      add(std::make_unique<PlanWalk>(std::move(plan), memory, table, checks, faults(),
+      add(std::make_unique<PlanWalk>(std::move(plan), memory, versions_, table, checks, faults(),
                                      next_place()));
     }
   }
+
+  void push(std::size_t storage) override { versions_.note_change(storage); }
+
+ private:
+  StorageVersions versions_;
 };
 
 }  // namespace

@@ -23,8 +23,8 @@ class Kernels {
   virtual bool has(const Op& op) const = 0;
   /// Returns the candidates that could run a node, the fixed rule's choice first; none where the
   /// kernels of an op that has an expansion do not take such operands.
-  virtual std::vector<Candidate> candidates(const Node& node,
-                                            std::span<const Type> inputs) const = 0;
+  virtual std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs,
+                                            SteadyOperands steady) const = 0;
   struct FastestCandidate {
     std::size_t index = 0;
     TimingMethod by = TimingMethod::host_clock;  ///< all of them alike

@@ -126,4 +126,21 @@ std::optional<View> view_of(const ir::Graph& graph, ValueId value) {
   return View{node.inputs[alias->input], alias->offset};
 }
 
+std::optional<StorageId> parameter_of(const ir::Graph& graph, ValueId value) {
+  while (const auto view = view_of(graph, value)) value = view->of;
+  const Read* read = graph.node(value).op->as<Read>();
+  if (read == nullptr) return std::nullopt;
+  const Storage& storage = graph.storages()[read->storage.index];
+  if (storage.kind != StorageKind::parameter) return std::nullopt;
+  return read->storage;
+}
+
+SteadyOperands parameters_of(const ir::Graph& graph, const Node& node) {
+  SteadyOperands parameters;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (parameter_of(graph, node.inputs[i])) parameters.add(i);
+  }
+  return parameters;
+}
+
 }  // namespace metronome::executor

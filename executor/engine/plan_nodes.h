@@ -40,4 +40,9 @@ struct View {
 };
 std::optional<View> view_of(const ir::Graph& graph, ValueId value);
 
+/// The parameter that a value is, or is a view of; absent for others.
+std::optional<StorageId> parameter_of(const ir::Graph& graph, ValueId value);
+/// The operands that are parameters.
+SteadyOperands parameters_of(const ir::Graph& graph, const Node& node);
+
 }  // namespace metronome::executor

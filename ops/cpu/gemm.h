@@ -40,6 +40,7 @@ struct Gemm {
   std::int64_t ldc = 0;
   bool bias = false;
   bool addend = false;
+  bool steady_b = false;         ///< B changes between steps at most (SteadyOperands)
   std::vector<GemmBatch> batch;  ///< outermost first; empty for one product
 
   std::int64_t batches() const;
@@ -55,7 +56,11 @@ struct GemmData {
   const void* addend = nullptr;
   void* c = nullptr;
   void* scratch = nullptr;
+  const std::uint64_t* version_of_b = nullptr;  ///< changes when a steady B has
 };
+
+/// True if the own product packs B when it has changed, and else takes it as it is packed.
+bool packs_once(const Gemm& gemm);
 
 /// Drops batch dimensions of size 1 and joins neighbours that one stride serves.
 Gemm collapse(Gemm gemm);
@@ -91,8 +96,8 @@ class OwnProduct {
 };
 
 // The three ways; `gemm_candidates` and `bind_gemm` choose among them.
-std::size_t direct_gemm_scratch(const Gemm& gemm, int threads);
-CpuKernel bind_direct_gemm(const Gemm& gemm, const GemmData& data, int threads);
+Candidate direct_gemm_candidate(const Gemm& gemm, int threads);
+CpuKernel bind_direct_gemm(const Gemm& gemm, const GemmData& data, const Candidate& choice);
 CpuKernel bind_mkl_gemm(const Gemm& gemm, const GemmData& data, int threads);
 /// Empty where oneDNN has no implementation.
 std::vector<Candidate> onednn_gemm_candidates(const Gemm& gemm, int threads);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@ struct CpuQuery {
   std::span<const Type> inputs;
   std::span<const Type> outputs;
   int threads = 1;  ///< the most threads a kernel may use
+  SteadyOperands steady = {};
 };
 
 /// Reports faults that a kernel must not stop for: an index out of range, or the order of
@@ -49,6 +51,13 @@ struct CpuLaunch {
   void* scratch = nullptr;
   Candidate choice;
   CpuFault fault = {};
+  /// [operand] a counter that changes when a steady operand has; null or absent for others. It
+  /// lives as long as the kernel.
+  std::span<const std::uint64_t* const> versions = {};
+
+  const std::uint64_t* version_of(std::size_t operand) const {
+    return operand < versions.size() ? versions[operand] : nullptr;
+  }
 
   template <class T>
   const T* in(std::size_t i) const {

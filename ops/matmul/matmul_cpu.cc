@@ -54,7 +54,9 @@ Gemm gemm_of(const Linear&, std::span<const Type> in, const Type& out) {
 }  // namespace
 
 std::vector<Candidate> candidates(const Matmul& op, const CpuQuery& q) {
-  return gemm_candidates(gemm_of(op, q.inputs, q.outputs[0]), q.threads);
+  Gemm g = gemm_of(op, q.inputs, q.outputs[0]);
+  g.steady_b = q.steady.has(1);
+  return gemm_candidates(g, q.threads);
 }
 
 CpuKernel bind(const Matmul& op, const CpuLaunch& l) {
@@ -63,12 +65,15 @@ CpuKernel bind(const Matmul& op, const CpuLaunch& l) {
                     .b = l.input_data[1],
                     .addend = op.accumulate ? l.input_data[2] : nullptr,
                     .c = l.output_data[0],
-                    .scratch = l.scratch},
+                    .scratch = l.scratch,
+                    .version_of_b = l.version_of(1)},
                    l.choice);
 }
 
 std::vector<Candidate> candidates(const Linear& op, const CpuQuery& q) {
-  return gemm_candidates(gemm_of(op, q.inputs, q.outputs[0]), q.threads);
+  Gemm g = gemm_of(op, q.inputs, q.outputs[0]);
+  g.steady_b = q.steady.has(1);
+  return gemm_candidates(g, q.threads);
 }
 
 CpuKernel bind(const Linear& op, const CpuLaunch& l) {
@@ -77,7 +82,8 @@ CpuKernel bind(const Linear& op, const CpuLaunch& l) {
                     .b = l.input_data[1],
                     .bias = l.inputs.size() > 2 ? l.input_data[2] : nullptr,
                     .c = l.output_data[0],
-                    .scratch = l.scratch},
+                    .scratch = l.scratch,
+                    .version_of_b = l.version_of(1)},
                    l.choice);
 }
 

@@ -35,6 +35,7 @@ std::string name_of(const Candidate& candidate) {
   std::string name(name_of(candidate.maker));
   if (candidate.algorithm) name += " " + to_string(*candidate.algorithm);
   if (candidate.epilogue_apart) name += ", bias apart";
+  if (candidate.packed_bytes > 0) name += ", packed once";
   if (candidate.parts > 1) name += fmt::format(", {} parts", candidate.parts);
   return name;
 }

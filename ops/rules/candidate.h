@@ -46,11 +46,26 @@ struct Candidate {
   /// them.
   int parts = 1;
   std::size_t scratch_bytes = 0;  ///< needed while it runs; aligned as the arena's values are
-  int threads = 1;                ///< CPU threads it runs on
+  /// Above zero: steady operands are packed when they have changed, into memory of the kernel's
+  /// own.
+  std::size_t packed_bytes = 0;
+  int threads = 1;  ///< CPU threads it runs on
 };
 
-/// "mkl"; "cublaslt 1f00a2, bias apart": what reports say and the tuning file keeps. Candidates for
-/// one node have different names.
+/// Those of a node's first 64 operands that no step changes, as a program alone does between steps:
+/// what a kernel makes of them can be kept.
+struct SteadyOperands {
+  std::uint64_t bits = 0;
+
+  bool has(std::size_t operand) const { return operand < 64 && (bits >> operand & 1) != 0; }
+  void add(std::size_t operand) {
+    if (operand < 64) bits |= std::uint64_t{1} << operand;
+  }
+  auto operator<=>(const SteadyOperands&) const = default;
+};
+
+/// "mkl"; "own, packed once"; "cublaslt 1f00a2, bias apart": what reports say and the tuning file
+/// keeps. Candidates for one node have different names.
 std::string name_of(const Candidate& candidate);
 
 /// The choice among one. A vector made in the files of an instruction set brings that into the

@@ -26,8 +26,9 @@ class Drawn final : public executor::Kernels {
 
   std::string machine() const override { return all_.machine(); }
   bool has(const Op& op) const override { return all_.has(op); }
-  std::vector<Candidate> candidates(const Node& node, std::span<const Type> in) const override {
-    const std::vector<Candidate> all = all_.candidates(node, in);
+  std::vector<Candidate> candidates(const Node& node, std::span<const Type> in,
+                                    SteadyOperands steady) const override {
+    const std::vector<Candidate> all = all_.candidates(node, in, steady);
     const std::string key = fmt::format("{} {}", seed_, executor::describe(node, in));
     return {all[hash_of(key) % all.size()]};
   }

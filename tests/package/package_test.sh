@@ -218,7 +218,7 @@ check "configure with a moved prefix" configure "$work/parts" "$work/parts-build
 check "build parts" ninja -C "$work/parts-build"
 check "the moved package is the one that was named" grep -q "$work/moved/lib/libmetronome.a" \
   "$work/parts-build/build.ninja"
-says() { [[ $("$1" 2>&1) == "$2" ]] || { "$1" && false; }; }
+says() { [[ $("$1") == "$2" ]] || { "$1" && false; }; }
 check "run parts" says "$work/parts-build/parts" "1 rank, 30, 30, null"
 check "run C with a shared library" says "$work/parts-build/main" "acted"
 

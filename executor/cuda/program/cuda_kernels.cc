@@ -248,7 +248,8 @@ class CudaKernels final : public Kernels {
   }
 
   bool has(const Op& op) const override { return table_.has(op); }
-  std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs) const override {
+  std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs,
+                                    SteadyOperands /*steady*/) const override {
     return table_.of(*node.op).candidates(
         *node.op, CudaQuery{inputs, node.types, driver_.properties(), driver_, tf32_});
   }

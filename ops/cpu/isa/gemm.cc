@@ -19,7 +19,7 @@ namespace {
 // but from kParallelFlops the libraries' threads count.
 double direct_flops(const Gemm& g) {
   // f64 is for checking: its transposed B is packed number by number.
-  if (g.element == f64 && g.transpose_b) return 4e3;
+  if (g.element == f64 && g.transpose_b && !packs_once(g)) return 4e3;
   if (kRegisters < 32) return g.element == f64 ? 16e3 : 64e3;
   return 1.5e6;
 }
@@ -95,8 +95,7 @@ std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
   const int team = threads_for(g, threads);
   const double each = g.flops() / static_cast<double>(std::max<std::int64_t>(g.batches(), 1));
   const int direct_team = g.batches() > 1 ? team : 1;
-  const Candidate direct{.scratch_bytes = direct_gemm_scratch(g, direct_team),
-                         .threads = direct_team};
+  const Candidate direct = direct_gemm_candidate(g, direct_team);
   // Empty products are direct's: it knows what a sum of nothing is.
   if (each == 0 || !fits_mkl(g)) return {direct};
 
@@ -122,7 +121,7 @@ CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const Candidate& cho
   const Gemm g = collapse(gemm);
   switch (choice.maker) {
     case Maker::own:
-      return bind_direct_gemm(g, data, choice.threads);
+      return bind_direct_gemm(g, data, choice);
     case Maker::mkl:
       return bind_mkl_gemm(g, data, choice.threads);
     case Maker::onednn:

@@ -9,14 +9,19 @@
 //
 // A tile's sums stay in registers over all of k (gemm_tile.h), so nothing is cut along k for the
 // caches. All tiles of a panel run one after the other and read the same columns of B. A transposed
-// B is packed into scratch, panel by panel, as [k, width]. A panel's two kernels, for tiles of
-// `rows` rows and of one row less, are looked up once, when the product is bound. Threads share out
-// the products of a batch; a product by itself runs on one thread.
+// B is packed into scratch, panel by panel, as [k, width]; one that no step changes is packed when
+// it has changed, all panels one behind the other. A panel's two kernels, for tiles of `rows` rows
+// and of one row less, are looked up once, when the product is bound. Threads share out the
+// products of a batch; a product by itself runs on one thread.
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <vector>
 
+#include "graph/ir/error.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/isa/gemm_tile.h"
 #include "ops/cpu/parallel.h"
@@ -95,40 +100,111 @@ struct DirectGemm {
 
   void operator()(const T* a, const T* b, const T* addend, T* c, T* pack) const {
     for (const Panel<T>& p : panels) {
-      Tile<T> t;
-      t.lda = g.lda;
-      t.k = g.k;
-      t.ldc = g.ldc;
-      t.last = p.last;
       if (g.transpose_b) {
-        pack_transposed(b + p.column * g.ldb, g.ldb, g.k, p.columns, pack, p.width);
-        t.b = pack;
-        t.ldb = p.width;
+        pack_panel(p, b, pack);
+        run_panel(p, a, pack, p.width, addend, c);
       } else {
-        t.b = b + p.column;
-        t.ldb = g.ldb;
+        run_panel(p, a, b + p.column, g.ldb, addend, c);
       }
-      t.a = a;
-      t.c = c + p.column;
-      if (bias) t.start = bias + p.column;
-      if (addend) t.more = addend + p.column;
-      const std::int64_t a_step = g.transpose_a ? 1 : g.lda;
-      std::int64_t rows = p.rows;
-      for (std::int64_t i = 0; i < p.tiles; ++i) {
-        if (i == p.tall) --rows;
-        (i < p.tall ? p.tile : p.lower)(t);
-        t.a += rows * a_step;
-        t.c += rows * g.ldc;
-        if (addend) t.more += rows * g.ldc;
-      }
+    }
+  }
+
+  void pack_panel(const Panel<T>& p, const T* b, T* pack) const {
+    pack_transposed(b + p.column * g.ldb, g.ldb, g.k, p.columns, pack, p.width);
+  }
+
+  /// `b`: the panel's columns of B, not transposed.
+  void run_panel(const Panel<T>& p, const T* a, const T* b, std::int64_t ldb, const T* addend,
+                 T* c) const {
+    Tile<T> t;
+    t.lda = g.lda;
+    t.k = g.k;
+    t.ldc = g.ldc;
+    t.last = p.last;
+    t.b = b;
+    t.ldb = ldb;
+    t.a = a;
+    t.c = c + p.column;
+    if (bias) t.start = bias + p.column;
+    if (addend) t.more = addend + p.column;
+    const std::int64_t a_step = g.transpose_a ? 1 : g.lda;
+    std::int64_t rows = p.rows;
+    for (std::int64_t i = 0; i < p.tiles; ++i) {
+      if (i == p.tall) --rows;
+      (i < p.tall ? p.tile : p.lower)(t);
+      t.a += rows * a_step;
+      t.c += rows * g.ldc;
+      if (addend) t.more += rows * g.ldc;
     }
   }
 };
 
+/// Bytes of all panels of B. They stand one behind the other, each a whole number of registers
+/// wide.
 template <class T>
-CpuKernel bind_direct(const Gemm& g, const GemmData& data, int threads) {
+std::size_t packed_bytes(const Gemm& g) {
+  std::int64_t columns = 0;
+  for (const Panel<T>& p : panels<T>(g)) columns += p.width;
+  return static_cast<std::size_t>(g.k * columns) * sizeof(T);
+}
+
+/// A product whose transposed B is packed when it has changed.
+template <class T>
+class PackedGemm {
+ public:
+  PackedGemm(DirectGemm<T> direct, const GemmData& data)
+      : direct_(std::move(direct)),
+        data_(data),
+        packed_(
+            static_cast<T*>(std::aligned_alloc(kAligned, round_up(packed_bytes<T>(direct_.g))))) {
+    if (packed_ == nullptr) throw std::bad_alloc();
+  }
+
+  void operator()() {
+    if (!is_packed_ || version_ != *data_.version_of_b) pack();
+    const T* b = packed_.get();
+    for (const Panel<T>& p : direct_.panels) {
+      direct_.run_panel(p, static_cast<const T*>(data_.a), b, p.width,
+                        static_cast<const T*>(data_.addend), static_cast<T*>(data_.c));
+      b += direct_.g.k * p.width;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kAligned = 64;
+  static std::size_t round_up(std::size_t bytes) {
+    return (bytes + kAligned - 1) / kAligned * kAligned;
+  }
+  struct Free {
+    void operator()(T* packed) const { std::free(packed); }
+  };
+
+  void pack() {
+    T* out = packed_.get();
+    for (const Panel<T>& p : direct_.panels) {
+      direct_.pack_panel(p, static_cast<const T*>(data_.b), out);
+      out += direct_.g.k * p.width;
+    }
+    version_ = *data_.version_of_b;
+    is_packed_ = true;
+  }
+
+  DirectGemm<T> direct_;
+  GemmData data_;
+  std::unique_ptr<T[], Free> packed_;
+  std::uint64_t version_ = 0;
+  bool is_packed_ = false;
+};
+
+template <class T>
+CpuKernel bind_direct(const Gemm& g, const GemmData& data, const Candidate& choice) {
   if (g.m == 0 || g.n == 0 || g.batches() == 0) return CpuKernel([] {});
+  const int threads = choice.threads;
   const DirectGemm<T> direct{g, panels<T>(g), static_cast<const T*>(data.bias)};
+  if (choice.packed_bytes > 0) {
+    if (data.version_of_b == nullptr) throw InternalError("a steady matrix without a version");
+    return CpuKernel([packed = std::make_shared<PackedGemm<T>>(direct, data)] { (*packed)(); });
+  }
   const T* a = static_cast<const T*>(data.a);
   const T* b = static_cast<const T*>(data.b);
   const T* addend = static_cast<const T*>(data.addend);
@@ -165,16 +241,26 @@ OwnProduct::OwnProduct(const Gemm& g)
     : run_(g.element == f64 ? run_own_product<double> : run_own_product<float>),
       self_(g.element == f64 ? own_product<double>(g) : own_product<float>(g)) {}
 
-std::size_t direct_gemm_scratch(const Gemm& g, int threads) {
-  const std::int64_t elements =
-      g.element == f64 ? pack_elements<double>(g) : pack_elements<float>(g);
-  return static_cast<std::size_t>(elements) * size_of(g.element) *
-         static_cast<std::size_t>(threads);
+bool packs_once(const Gemm& g) {
+  return g.steady_b && g.transpose_b && g.batch.empty() && g.flops() > 0;
 }
 
-CpuKernel bind_direct_gemm(const Gemm& g, const GemmData& data, int threads) {
-  return g.element == f64 ? bind_direct<double>(g, data, threads)
-                          : bind_direct<float>(g, data, threads);
+Candidate direct_gemm_candidate(const Gemm& g, int threads) {
+  Candidate direct{.threads = threads};
+  if (packs_once(g)) {
+    direct.packed_bytes = g.element == f64 ? packed_bytes<double>(g) : packed_bytes<float>(g);
+    return direct;
+  }
+  const std::int64_t elements =
+      g.element == f64 ? pack_elements<double>(g) : pack_elements<float>(g);
+  direct.scratch_bytes =
+      static_cast<std::size_t>(elements) * size_of(g.element) * static_cast<std::size_t>(threads);
+  return direct;
+}
+
+CpuKernel bind_direct_gemm(const Gemm& g, const GemmData& data, const Candidate& choice) {
+  return g.element == f64 ? bind_direct<double>(g, data, choice)
+                          : bind_direct<float>(g, data, choice);
 }
 
 }  // namespace metronome::METRONOME_ISA

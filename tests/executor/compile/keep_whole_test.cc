@@ -26,7 +26,8 @@ struct Told final : executor::Kernels {
 
   std::string machine() const override { return "told"; }
   bool has(const Op& op) const override { return has_it(op.name()); }
-  std::vector<Candidate> candidates(const Node&, std::span<const Type>) const override {
+  std::vector<Candidate> candidates(const Node&, std::span<const Type>,
+                                    SteadyOperands) const override {
     return std::vector<Candidate>(takes ? 1 : 0);
   }
   FastestCandidate fastest(const Node& node, std::span<const Type>,

@@ -280,6 +280,17 @@ TEST_CASE("a policy loads what a training saved, also where it has only a part o
   acts.evaluate({{observation, at::ones({1, 8})}});
   fmt::print("{}\n", acts.read("action").item<double>());
 
+  const at::Tensor observed = acts.input(observation), action = acts.read("action");
+  for (int turn = 0; turn < 3; ++turn) {
+    observed.fill_(turn);
+    acts.evaluate();
+    fmt::print("{}\n", action.item<double>());
+  }
+  const at::Tensor in_place = action.clone();
+  acts.evaluate({{observation, at::full({1, 8}, 2.0)}});
+  CHECK(at::equal(acts.read("action"), in_place));
+  acts.evaluate({{observation, at::ones({1, 8})}});
+
   mt::Executable small = mt::compile(actor, mt::cpu_replay(), {.modes = {mt::evaluate}});
   fmt::print("{}\n", mt::to_string(small.load(file, {.strict = false})));  // "2 loaded; left: ..."
   small.evaluate({{actor_observation, at::ones({1, 8})}});
