@@ -43,8 +43,8 @@ class Contestant {
     }
   }
   void read_last() {
-    last_ =
-        mode_ == train ? step_.read_scalar(value_) : to_span<float>(step_.read_tensor(value_))[0];
+    last_ = mode_ == train ? step_.read_scalar(value_)
+                           : *reinterpret_cast<const float*>(step_.read_tensor(value_).data);
   }
 
   bool feeds_ = true;

@@ -1,6 +1,7 @@
 #include "benchmarks/inference/inference.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
@@ -21,17 +22,18 @@ namespace {
 constexpr double kTolerance = 1e-4;
 constexpr std::size_t kChecked = 10;  // batches
 
-std::vector<float> numbers_of(const Tensor& answer) {
-  const auto numbers = to_span<float>(answer);
-  return {numbers.begin(), numbers.end()};
+/// Row by row, however the answer lies: eager's may have channels last.
+std::vector<float> numbers_of(const at::Tensor& answer) {
+  const at::Tensor dense = answer.contiguous();
+  return {dense.data_ptr<float>(), dense.data_ptr<float>() + dense.numel()};
 }
 
 void check(Executable& planned, Executable& eager, const Batches& batches, Inference& result) {
   for (std::size_t step = 0; step < kChecked; ++step) {
     planned.evaluate(batches.of_step(step));
     eager.evaluate(batches.of_step(step));
-    const std::vector<float> a = numbers_of(planned.read_tensor(kAnswer)),
-                             b = numbers_of(eager.read_tensor(kAnswer));
+    const std::vector<float> a = numbers_of(planned.read(kAnswer)),
+                             b = numbers_of(eager.read(kAnswer));
     double most = 0, largest = 0;
     for (std::size_t i = 0; i < b.size(); ++i) {
       most = std::max(most, static_cast<double>(std::abs(a[i] - b[i])));
