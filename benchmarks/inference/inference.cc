@@ -19,7 +19,7 @@
 namespace metronome::benchmarks {
 namespace {
 
-constexpr double kTolerance = 1e-4;
+constexpr double kTolerance = 1e-5;
 constexpr std::size_t kChecked = 10;  // batches
 
 /// Row by row, however the answer lies: eager's may have channels last.

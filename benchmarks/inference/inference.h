@@ -29,7 +29,7 @@ struct Inference {
   std::size_t kernels = 0;
   /// The largest difference of an answer's number in ten batches, relative to the batch's largest.
   double max_difference = 0;
-  bool agree = true;  ///< it is at most 1e-4
+  bool agree = true;  ///< it is at most 1e-5
 
   double ratio() const { return eager_ms.median() / planned_ms.median(); }
   /// Agrees, and at small scale is not below `kFloor` of eager's speed.

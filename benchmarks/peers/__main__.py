@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 from . import learner
-from .contest import NO_TIME, PEERS, measure
+from .contest import NO_TIME, measure
 from .crew import Unavailable
+from .evaluation import row_counts
+from .kinds import NAMES
 from .machine import cores, this_machine
 from .sizes import MODELS, SCALES
 
@@ -45,11 +47,16 @@ def arguments() -> argparse.Namespace:
     add(
         "--peers",
         nargs="+",
-        choices=PEERS,
+        choices=NAMES,
         metavar="PEER",
-        help=f"of {', '.join(PEERS)}; eager always takes part, and on several ranks ddp",
+        help=f"of {', '.join(NAMES)}; eager always takes part, and on several ranks ddp",
     )
     add("--ranks", type=int, help="train data parallel, one process a rank (CPU)")
+    add(
+        "--evaluate",
+        action="store_true",
+        help="inference in place of training: of one row, and of the model's batch (CPU)",
+    )
     add("--tf32", action="store_true", help="TF32 products for all, in place of IEEE fp32 (GPU)")
     add(
         "--threads",
@@ -88,9 +95,11 @@ def arguments() -> argparse.Namespace:
         check_learner(chosen, parser)
     chosen.scale = chosen.scale or "small"
     chosen.models = chosen.models or list(MODELS)
-    chosen.peers = chosen.peers or list(PEERS)
+    chosen.peers = chosen.peers or list(NAMES)
     if chosen.ranks is None:
         chosen.ranks = 1
+    if chosen.evaluate:
+        check_evaluate(chosen, parser)
     if chosen.tf32 and chosen.device == "cpu":
         parser.error("--tf32 needs --device cuda: a CPU has no TF32")
     if chosen.ranks < 1:
@@ -123,6 +132,7 @@ def check_learner(chosen: argparse.Namespace, parser: Parser) -> None:
         "--peers": chosen.peers,
         "--scale": chosen.scale,
         "--ranks": chosen.ranks,
+        "--evaluate": chosen.evaluate,
         "--device cuda": chosen.device == "cuda",
         "--tf32": chosen.tf32,
         "--threads": chosen.threads,
@@ -139,8 +149,27 @@ def check_learner(chosen: argparse.Namespace, parser: Parser) -> None:
     chosen.learner = chosen.learner.resolve()
 
 
+def check_evaluate(chosen: argparse.Namespace, parser: Parser) -> None:
+    others = {
+        f"--ranks {chosen.ranks}": chosen.ranks != 1,
+        "--device cuda": chosen.device == "cuda",
+        "--tf32": chosen.tf32,
+    }
+    for option, given in others.items():
+        if given:
+            parser.error(
+                f"--evaluate does not go with {option}, so leave one out: inference is measured "
+                "on CPUs only, on one rank"
+            )
+
+
 def show(result: dict) -> None:
-    print(result["model"])
+    rows, digits = result.get("rows"), 4
+    if rows is None:
+        print(result["model"])
+    else:
+        digits = 6  # some take less than a microsecond
+        print(f"{result['model']}, inference of {rows} {'row' if rows == 1 else 'rows'}")
     for row in result["peers"]:
         if "unavailable" in row:
             print(f"  {row['label']:<38} unavailable: {row['unavailable']}")
@@ -152,7 +181,7 @@ def show(result: dict) -> None:
         if "exposed_ms" in row:
             against, exposed = "DDP", f"exposed {row['exposed_ms']:.4f} ms  "
         print(
-            f"  {row['label']:<38} {ms:10.4f} +- {spread:.4f} ms  {exposed}"
+            f"  {row['label']:<38} {ms:10.{digits}f} +- {spread:.{digits}f} ms  {exposed}"
             f"{against} / it {ratio}  ready in {row['compile_s']:6.1f} s  "
             f"{'agrees' if row['agree'] else 'DISAGREES'} "
             f"({row['max_difference']:.1e})  {row['form']}",
@@ -168,6 +197,26 @@ def keep(file: Path, report: dict) -> None:
 
 def finished(result: dict) -> bool:
     return all(row.get("unavailable") != NO_TIME for row in result["peers"])
+
+
+def unmeasured(args: argparse.Namespace, results: list[dict]) -> list[tuple[str, int | None]]:
+    """The models that have no result of such a run, each with its rows of inference."""
+    run = {
+        "scale": args.scale,
+        "device": args.device,
+        "precision": "tf32" if args.tf32 else "ieee",
+        "ranks": args.ranks,
+        "evaluate": args.evaluate,
+    }
+    done = set()
+    for result in results:
+        if run.items() <= {"ranks": 1, "evaluate": False, **result}.items():
+            done.add((result["model"], result.get("rows")))
+    tasks = []
+    for model in args.models:
+        counts = row_counts(model, args.scale) if args.evaluate else (None,)
+        tasks += [(model, rows) for rows in counts]
+    return [task for task in tasks if task not in done]
 
 
 def beside_rltools(args: argparse.Namespace, report: dict, end: float) -> int:
@@ -198,24 +247,22 @@ def main() -> int:
     if args.learner:
         return beside_rltools(args, report, end)
     precision = "tf32" if args.tf32 else "ieee"
-    run = {"scale": args.scale, "device": args.device, "precision": precision, "ranks": args.ranks}
     results = report["results"] = [result for result in report["results"] if finished(result)]
-    done = {result["model"] for result in results if run.items() <= {"ranks": 1, **result}.items()}
-    models = [model for model in args.models if model not in done]
+    tasks = unmeasured(args, results)
 
     m = report["machine"]
     print(
-        f"{m['cpu']}, {m['cores']} cores, load {m['load']:.2f}; {args.scale} scale on "
+        f"{m['cpu']}, {m['cores']} cores, load {m['load']:.2f}; "
+        f"{'inference, ' if args.evaluate else ''}{args.scale} scale on "
         f"{args.device}, {precision}, {args.ranks} ranks, {args.threads} threads, "
-        f"{args.rounds} rounds; "
-        "times are medians +- spreads",
+        f"{args.rounds} rounds; times are medians +- spreads",
         flush=True,
     )
     # On a GPU's machine many cores wait: all models compile at once there.
-    together = len(models) if args.device == "cuda" else 1
+    together = len(tasks) if args.device == "cuda" else 1
     with tempfile.TemporaryDirectory(prefix="metronome-peers-") as folder:
-        for i in range(0, len(models), max(1, together)):
-            for contest in measure(models[i : i + together], args, Path(folder), end):
+        for i in range(0, len(tasks), max(1, together)):
+            for contest in measure(tasks[i : i + together], args, Path(folder), end):
                 report["machine"].update(contest.facts)
                 results.append(contest.result())
                 show(results[-1])

@@ -1,40 +1,17 @@
-"""One model's measurement: its peers start, are checked against each other, and take turns."""
+"""One model's measurement: its peers start, are checked against each other, and take turns. They
+train, or they evaluate so many rows at once."""
 
 import argparse
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
-from . import rounds
+from . import evaluation, rounds
 from .crew import Peer, Unavailable
+from .kinds import BASELINES, EVALUATORS, TRAINERS
 from .machine import cores
 from .sizes import LEARNERS
-
-
-@dataclass(frozen=True)
-class Kind:
-    label: str
-    times_itself: bool = False  # chooses by timing while it compiles: such a one compiles alone
-    without_gpu: str = ""  # why it takes no part there
-    ranks: str = "one"  # or "several", or "any": what it can train on
-
-
-PEERS = {
-    "eager": Kind("PyTorch eager, fused Adam"),
-    "compile": Kind("torch.compile"),
-    "compile_reduce_overhead": Kind(
-        "torch.compile, reduce-overhead", without_gpu="on a CPU it is the default mode"
-    ),
-    "compile_max_autotune": Kind("torch.compile, max-autotune", times_itself=True),
-    "graph": Kind("PyTorch, whole step in a CUDA graph", without_gpu="CUDA graphs need a GPU"),
-    "jax": Kind("JAX jit", times_itself=True),
-    "ddp": Kind("PyTorch DDP over Gloo, fused Adam", ranks="several"),
-    "metronome": Kind("Metronome, planned", times_itself=True, ranks="any"),
-}
-# What the others are measured beside: it gives the weights.
-BASELINES = {"one": "eager", "several": "ddp"}
 
 
 def ranks_of(args: argparse.Namespace) -> str:
@@ -59,21 +36,25 @@ ONE_RANK = "learners train on one rank here"
 
 
 class Contest:
-    """One model: its peers, from their start to the last round."""
+    """One model: its peers, from their start to the last round. `rows` are those of inference."""
 
-    def __init__(self, model: str, args: argparse.Namespace, folder: Path, end: float):
-        self.model, self.args, self.end = model, args, end
+    def __init__(
+        self, model: str, rows: int | None, args: argparse.Namespace, folder: Path, end: float
+    ):
+        self.model, self.inference_rows, self.args, self.end = model, rows, args, end
+        self.kinds = EVALUATORS if args.evaluate else TRAINERS
         self.precision = "tf32" if args.tf32 else "ieee"
-        self.folder = folder / model
+        name = model if rows is None else f"{model}-{rows}"
+        self.folder = folder / name
         self.folder.mkdir()
         self.weights = str(self.folder / "weights.npz")
         self.cache = None
         if args.cache:
-            self.cache = args.cache / f"{args.scale}-{self.precision}" / model
+            self.cache = args.cache / f"{args.scale}-{self.precision}" / name
         self.peers: dict[str, Peer] = {}
         self.rows: dict[str, dict] = {}
         self.baseline = BASELINES[ranks_of(args)]
-        for name, kind in PEERS.items():
+        for name, kind in self.kinds.items():
             if kind.ranks not in (ranks_of(args), "any"):
                 continue
             if name in args.peers or name == self.baseline:
@@ -110,6 +91,7 @@ class Contest:
                 self.folder,
                 self.cache,
                 args.ranks,
+                args.evaluate,
                 device=args.device,
                 threads=args.threads,
                 tf32=args.tf32,
@@ -117,6 +99,8 @@ class Contest:
             self.peers[name] = peer
             self.facts.update(peer.hear(min(120, self.left())))
             at = {"model": self.model, "scale": args.scale, "file": self.weights}
+            if args.evaluate:
+                at["rows"] = self.inference_rows
             if name == self.baseline:
                 peer.ask_first(60, "weights", **at)
             self.rows[name].update(peer.ask(min(600, self.left()), "prepare", **at))
@@ -137,6 +121,29 @@ class Contest:
                 row.setdefault("unavailable", f"{gives} gives the weights, and {reason}")
 
     def check(self) -> None:
+        if self.args.evaluate:
+            self.check_answers()
+        else:
+            self.check_losses()
+
+    def check_answers(self) -> None:
+        expected = None
+        for name in self.peers:
+            self.rows[name].update(self.ask(name, "choose") or {})
+            into = self.folder / f"{name}.answers"
+            asked = {"count": evaluation.CHECKED_ANSWERS, "into": str(into)}
+            if self.ask(name, "outputs", **asked) is None:
+                continue
+            answers = evaluation.read_answers(into)
+            expected = answers if expected is None else expected
+            if answers.shape != expected.shape:
+                found = f"its answers have {answers.size} numbers, not {expected.size}"
+                self.rows[name]["unavailable"] = found
+                continue
+            worst = evaluation.difference(answers, expected)
+            self.rows[name].update(max_difference=worst, agree=worst <= evaluation.TOLERANCE)
+
+    def check_losses(self) -> None:
         expected = None
         for name in self.peers:
             self.rows[name].update(self.ask(name, "choose") or {})
@@ -171,8 +178,9 @@ class Contest:
         for (name, kind), values in rounds.interleave(steps, self.args.rounds, take).items():
             if "unavailable" not in self.rows[name]:
                 self.rows[name]["ms" if kind == "time" else "alone_ms"] = rounds.samples(values)
-        for name in self.peers:
-            self.rows[name].update(self.ask(name, "peak") or {})
+        if not self.args.evaluate:
+            for name in self.peers:
+                self.rows[name].update(self.ask(name, "peak") or {})
 
     def result(self) -> dict:
         baseline = self.rows[self.baseline].get("ms")
@@ -181,9 +189,11 @@ class Contest:
                 row["ratio"] = baseline["median"] / row["ms"]["median"]
             if "ms" in row and "alone_ms" in row:
                 row["exposed_ms"] = row["ms"]["median"] - row["alone_ms"]["median"]
+        inference = {"evaluate": True, "rows": self.inference_rows} if self.args.evaluate else {}
         return {
             "model": self.model,
             "scale": self.args.scale,
+            **inference,
             "device": self.args.device,
             "precision": self.precision,
             "ranks": self.args.ranks,
@@ -199,12 +209,13 @@ class Contest:
 
 
 def measure(
-    models: list[str], args: argparse.Namespace, folder: Path, end: float
+    tasks: list[tuple[str, int | None]], args: argparse.Namespace, folder: Path, end: float
 ) -> Iterator[Contest]:
-    """The contests of these models, one by one. Peers that time nothing while they compile do so
-    together, `jobs` at once; nothing compiles while anything is timed."""
+    """The contests of these models, each with its rows of inference, one by one. Peers that time
+    nothing while they compile do so together, `jobs` at once; nothing compiles while anything is
+    timed."""
     jobs = max(1, cores() // 2) if args.device == "cuda" else 1
-    contests = [Contest(model, args, folder, end) for model in models]
+    contests = [Contest(model, rows, args, folder, end) for model, rows in tasks]
     try:
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(Contest.begin, contests))
@@ -212,12 +223,12 @@ def measure(
                 (contest, name)
                 for contest in contests
                 for name in contest.rows
-                if name != contest.baseline and not PEERS[name].times_itself
+                if name != contest.baseline and not contest.kinds[name].times_itself
             ]
             list(pool.map(lambda each: each[0].start(each[1]), quick))
         for contest in contests:
             for name in contest.rows:
-                if PEERS[name].times_itself:
+                if contest.kinds[name].times_itself:
                     contest.start(name)
             contest.check()
             contest.time()

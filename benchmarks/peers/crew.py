@@ -80,12 +80,23 @@ class Process:
 
 class Peer:
     """A worker process, or one for each of `ranks` that train together: all are asked at once, and
-    answer as one. Every call raises Unavailable, in one sentence, once anything failed."""
+    answer as one; or one that is asked for inference, where `evaluate` says so. Every call raises
+    Unavailable, in one sentence, once anything failed."""
 
     def __init__(
-        self, name: str, folder: Path, cache: Path | None = None, ranks: int = 1, **options
+        self,
+        name: str,
+        folder: Path,
+        cache: Path | None = None,
+        ranks: int = 1,
+        evaluate: bool = False,
+        **options,
     ):
         variables = environment(name, cache or folder, **options)
+        if evaluate:
+            own = folder / name
+            own.mkdir(exist_ok=True)
+            options["evaluate"] = str(own)
         self.processes: list[Process] = []
         port = free_port()
         for rank in range(ranks):

@@ -49,9 +49,19 @@ def sac_actor_and_price(w: dict, state, action, reward, next_state, done, noise,
     return of_actor.mean() - price * (jax.lax.stop_gradient(log_prob).mean() + ENTROPY)
 
 
+def mean_action(w: dict, state):
+    """What the actor of soft actor-critic does in a state, without noise."""
+    return jnp.tanh(jnp.split(network(w, "actor", state, jax.nn.relu), 2, 1)[0])
+
+
+def logits(w: dict, state):
+    """Of the actions that proximal policy optimization may take in a state."""
+    return network(w, "actor", state, jnp.tanh)
+
+
 def ppo(w: dict, state, action, before, gained, aim, valued):
     value = network(w, "critic", state, jnp.tanh)[:, 0]
-    log_p = jax.nn.log_softmax(network(w, "actor", state, jnp.tanh))
+    log_p = jax.nn.log_softmax(logits(w, state))
     ratio = jnp.exp(jnp.take_along_axis(log_p, action[:, None], 1)[:, 0] - before)
     advantage = (gained - gained.mean()) / (gained.std(ddof=1) + 1e-8)
     gain = jnp.minimum(advantage * ratio, advantage * jnp.clip(ratio, 1 - CLIP, 1 + CLIP))
@@ -61,4 +71,5 @@ def ppo(w: dict, state, action, before, gained, aim, valued):
     return VALUE_WEIGHT * off - gain.mean() - ENTROPY_WEIGHT * entropy
 
 
+POLICIES = {"sac": mean_action, "ppo": logits}
 LOSSES = {"sac": (sac_critics, sac_actor_and_price), "ppo": (ppo,)}

@@ -56,14 +56,17 @@ def refining(w: dict, x, times: int):
     return linear(w, "out", x)
 
 
-def batch_norm(w: dict, name: str, x, kept: dict):
-    mean = x.mean((0, 1, 2))
-    variance = jnp.square(x - mean).mean((0, 1, 2))
-    count = x.size // x.shape[-1]
-    seen = {"running_mean": mean, "running_var": variance * (count / (count - 1))}
-    for statistic, value in seen.items():
-        key = f"{name}.{statistic}"
-        kept[key] = 0.9 * w[key] + 0.1 * jax.lax.stop_gradient(value)
+def batch_norm(w: dict, name: str, x, kept: dict | None):
+    if kept is None:
+        mean, variance = w[f"{name}.running_mean"], w[f"{name}.running_var"]
+    else:
+        mean = x.mean((0, 1, 2))
+        variance = jnp.square(x - mean).mean((0, 1, 2))
+        count = x.size // x.shape[-1]
+        seen = {"running_mean": mean, "running_var": variance * (count / (count - 1))}
+        for statistic, value in seen.items():
+            key = f"{name}.{statistic}"
+            kept[key] = 0.9 * w[key] + 0.1 * jax.lax.stop_gradient(value)
     normal = (x - mean) * jax.lax.rsqrt(variance + 1e-5)
     return normal * w[f"{name}.weight"] + w[f"{name}.bias"]
 
@@ -84,7 +87,7 @@ def conv_transpose(w: dict, name: str, x):
     return y + w[f"{name}.bias"]
 
 
-def convnet(w: dict, x, kept: dict):
+def convnet(w: dict, x, kept: dict | None = None):
     def seen(name: str, x):
         y = conv(w, f"{name}.convolution", x)
         return jax.nn.relu(batch_norm(w, f"{name}.norm", y, kept))
@@ -96,7 +99,7 @@ def convnet(w: dict, x, kept: dict):
     return linear(w, "out", seen("last", x).mean((1, 2)))
 
 
-def conv_autoenc(w: dict, x, kept: dict):
+def conv_autoenc(w: dict, x, kept: dict | None = None):
     x = x.transpose(0, 2, 3, 1)
     for i in range(4):
         y = conv(w, f"down.{i}.convolution", x, stride=2)
@@ -163,7 +166,8 @@ def transformer(w: dict, x):
     return linear(w, "out", x)
 
 
-# Of weights and x; those with running statistics also fill the dictionary of what they become.
+# Of weights and x. In training, those with running statistics also fill the dictionary of what
+# they become; without one they use them.
 MODELS = {
     "mlp": mlp,
     "residual_tower": residual_tower,

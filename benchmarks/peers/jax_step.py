@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy
 
+from .forms import Forms
 from .jax_learners import LOSSES
 from .jax_models import from_torch, loss_of
 from .sizes import Objective, Sizes, batches
 
-WARM_UP = 5
 BETA1, BETA2 = 0.9, 0.999
 
 
@@ -77,7 +77,9 @@ def narrow(array: numpy.ndarray) -> numpy.ndarray:
     return array.astype(numpy.int32) if array.dtype == numpy.int64 else array
 
 
-class JaxPeer:
+class JaxPeer(Forms):
+    """Its forms are the batches, kept where each may wait."""
+
     def __init__(self, device: str, threads: int, tf32: bool):
         # Threads of a CPU are set before JAX starts: see crew.py.
         self.on_gpu = device == "cuda"
@@ -92,20 +94,12 @@ class JaxPeer:
         self.trained = [name for each in s.objectives for name in each.rates_of(self.first)]
         self.restore()
         self.jitted = jax.jit(step_of(s), donate_argnums=0)
-        self.trouble: dict[str, str] = {}
-        self.forms = {}
         drawn = [[narrow(array) for array in batch] for batch in batches(s)]
-        for name, feed in self.feeds().items():
-            try:
-                self.batches = [[feed(array) for array in batch] for batch in drawn]
-                for i in range(WARM_UP):
-                    self.step(i)
-                self.forms[name] = self.batches
-            except Exception as error:  # the other way may do; the report says what failed
-                self.trouble[name] = f"{type(error).__name__}: {error}"
-        if not self.forms:
-            raise RuntimeError("; ".join(self.trouble.values()))
-        self.choose(next(iter(self.forms)))
+
+        def fed(feed) -> list[list]:
+            return [[feed(array) for array in batch] for batch in drawn]
+
+        self.try_forms({name: partial(fed, feed) for name, feed in self.feeds().items()})
 
     def feeds(self) -> dict:
         """Where batches wait: in JAX's own host memory, as PyTorch's do."""
@@ -116,10 +110,6 @@ class JaxPeer:
             "NumPy arrays": lambda array: array,
             "page-locked arrays": partial(jax.device_put, device=pinned),
         }
-
-    def choose(self, name: str) -> None:
-        self.batches = self.forms[name]
-        self.restore()
 
     def restore(self) -> None:
         put = partial(jax.device_put, device=self.device)
@@ -132,7 +122,7 @@ class JaxPeer:
         self.state = (weights, zeros(), zeros(), put(numpy.float32(0)), statistics)
 
     def step(self, index: int) -> float:
-        batch = self.batches[index % len(self.batches)]
+        batch = self.form[index % len(self.form)]
         if self.on_gpu:
             batch = jax.device_put(batch, self.device)
         self.state, loss = self.jitted(self.state, *batch)

@@ -5,7 +5,8 @@ import copy
 import torch
 from torch import distributed
 
-from .torch_steps import WARM_UP, Form, Part, TorchPeer, adam_of, step_of
+from .forms import WARM_UP
+from .torch_steps import Form, Part, TorchPeer, adam_of, step_of
 
 # In MiB: PyTorch's own, a small one that begins early, and one for all gradients.
 BUCKETS = (25, 1, 1024)
@@ -24,8 +25,7 @@ class DataParallel(TorchPeer):
         self.copies: list[torch.nn.Module] = []
         super().prepare(s, weights)
         self.form = self.alone = self.with_model(self.copy())
-        for i in range(WARM_UP):
-            self.step(i)
+        self.take(0, WARM_UP)
         self.choose(next(iter(self.forms)))
 
     def makers(self):

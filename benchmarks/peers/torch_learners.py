@@ -58,6 +58,17 @@ def choose(of, noise):
     return drawn.tanh(), (normal - slope).sum(1, keepdim=True)
 
 
+class MeanAction(nn.Module):
+    """What an actor does in a state, without noise."""
+
+    def __init__(self, actor: nn.Module):
+        super().__init__()
+        self.actor = actor
+
+    def forward(self, state):
+        return self.actor(state).chunk(2, 1)[0].tanh()
+
+
 class Sac(nn.Module):
     """Soft actor-critic."""
 
@@ -94,6 +105,9 @@ class Sac(nn.Module):
 
         return [of_critics, of_actor_and_price]
 
+    def policy(self) -> nn.Module:
+        return MeanAction(self.actor)
+
 
 class Ppo(nn.Module):
     """Proximal policy optimization."""
@@ -126,6 +140,10 @@ class Ppo(nn.Module):
 
     def losses(self) -> list[Callable]:
         return [self]
+
+    def policy(self) -> nn.Module:
+        """The logits of the actions in a state."""
+        return self.actor
 
 
 LEARNERS = {"sac": Sac, "ppo": Ppo}

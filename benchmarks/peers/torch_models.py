@@ -225,6 +225,18 @@ def make(s: Sizes) -> nn.Module:
     return model
 
 
+def with_weights(s: Sizes, weights: dict) -> nn.Module:
+    """The model of these arrays by name, running statistics included."""
+    model = make(s)
+    model.load_state_dict({name: torch.from_numpy(w) for name, w in weights.items()})
+    return model
+
+
+def answering(model: nn.Module, s: Sizes) -> nn.Module:
+    """What answers in evaluation mode: a learner's policy, else the model."""
+    return (model.policy() if s.model in LEARNERS else model).eval()
+
+
 def losses_of(model: nn.Module, s: Sizes) -> list[Callable]:
     """A function of the inputs for each objective, once the model is on its device."""
     return model.losses() if s.model in LEARNERS else [WithLoss(model, s)]

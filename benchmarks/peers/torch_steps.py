@@ -7,13 +7,11 @@ from functools import partial
 import torch
 
 from . import torch_models
+from .forms import Forms
 from .sizes import Objective, Sizes, batches
 
 # The inputs -> the first objective's loss, on the device.
 Form = Callable[..., torch.Tensor]
-
-# The first steps of a form compile, allocate and record; these many leave nothing of that to do.
-WARM_UP = 5
 
 
 def channels_last(form: Form) -> Form:
@@ -94,7 +92,7 @@ def update_of(
     return update
 
 
-class TorchPeer:
+class TorchPeer(Forms):
     """What the three have in common: weights, batches, and the way back to the first step."""
 
     def __init__(self, device: str, threads: int, tf32: bool):
@@ -123,27 +121,13 @@ class TorchPeer:
 
     def prepare(self, s: Sizes, weights: dict) -> None:
         """Makes the model and takes the first steps of every form."""
-        model = torch_models.make(s)
-        model.load_state_dict({name: torch.from_numpy(w) for name, w in weights.items()})
-        self.model = model.to(self.device)
+        self.model = torch_models.with_weights(s, weights).to(self.device)
         self.objectives = s.objectives
         self.losses = torch_models.losses_of(self.model, s)
         self.first = [p.detach().clone() for p in self.model.parameters()]
         self.optimizers: list[torch.optim.Optimizer] = []
         self.batches = [tuple(map(self.host, batch)) for batch in batches(s)]
-        self.trouble: dict[str, str] = {}
-        self.forms: dict[str, Form] = {}
-        for name, make in self.makers().items():
-            try:
-                self.form = make()
-                for i in range(WARM_UP):
-                    self.step(i)
-                self.forms[name] = self.form
-            except Exception as error:  # the others may do; the report says what failed
-                self.trouble[name] = f"{type(error).__name__}: {error}"
-        if not self.forms:
-            raise RuntimeError("; ".join(self.trouble.values()))
-        self.choose(next(iter(self.forms)))
+        self.try_forms(self.makers())
 
     def host(self, array) -> torch.Tensor:
         """A batch as a careful user keeps it: page-locked where it is copied to a GPU."""
@@ -169,16 +153,15 @@ class TorchPeer:
     def has(self, *kinds: type) -> bool:
         return any(isinstance(module, kinds) for module in self.model.modules())
 
+    def has_images(self) -> bool:
+        return self.has(torch.nn.Conv2d, torch.nn.ConvTranspose2d)
+
     def images_too(self, fused: Callable[[], Form]) -> dict[str, Callable[[], Form]]:
         """The fused step as it comes and, of a model of images, with their other layout."""
         forms = {"fused Adam": fused}
-        if self.has(torch.nn.Conv2d, torch.nn.ConvTranspose2d):
+        if self.has_images():
             forms["fused Adam, channels_last"] = lambda: channels_last(fused())
         return forms
-
-    def choose(self, name: str) -> None:
-        self.form = self.forms[name]
-        self.restore()
 
     @torch.no_grad()
     def restore(self) -> None:

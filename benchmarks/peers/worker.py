@@ -1,6 +1,8 @@
 """One peer in a process of its own. Takes a line of JSON from standard input and answers with one.
 
 python3 -m peers.worker '{"peer": "eager", "device": "cpu", "threads": 1, "tf32": false}'
+
+With "evaluate", a folder that it may write to, it is asked for inference: see evaluation.py.
 """
 
 import importlib
@@ -10,13 +12,15 @@ import statistics
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy
 
+from .evaluation import questions
 from .sizes import batches, sizes
 
 # What a peer is: its class, and what more its constructor takes.
-PEERS = {
+TRAINERS = {
     "eager": ("torch_steps", "Eager", {}),
     "compile": ("torch_steps", "Compiled", {"mode": "default"}),
     "compile_reduce_overhead": ("torch_steps", "Compiled", {"mode": "reduce-overhead"}),
@@ -25,19 +29,33 @@ PEERS = {
     "jax": ("jax_step", "JaxPeer", {}),
     "ddp": ("torch_ddp", "DataParallel", {}),
 }
+EVALUATORS = {
+    "eager": ("torch_evaluators", "Eager", {}),
+    "compile": ("torch_evaluators", "Compiled", {"mode": "default"}),
+    "compile_max_autotune": ("torch_evaluators", "Compiled", {"mode": "max-autotune"}),
+    "jax": ("jax_evaluators", "JaxEvaluator", {}),
+    "onnxruntime": ("onnx_evaluators", "FromPython", {}),
+    "onnxruntime_c": ("onnx_evaluators", "FromC", {}),
+}
+# A form is chosen by five turns as long as this, which takes a clock's noise from fast steps, or of
+# two steps.
+CHOICE_MS = 20
 
 
 class Worker:
-    def __init__(self, peer: str, device: str, threads: int, tf32: bool):
-        module, kind, more = PEERS[peer]
-        module = importlib.import_module(f".{module}", __package__)
-        self.peer = getattr(module, kind)(device, threads, tf32, **more)
+    def __init__(
+        self, peer: str, device: str, threads: int, tf32: bool, evaluate: str | None = None
+    ):
+        module, kind, more = (EVALUATORS if evaluate else TRAINERS)[peer]
+        make = getattr(importlib.import_module(f".{module}", __package__), kind)
+        at = (threads, Path(evaluate)) if evaluate else (device, threads, tf32)
+        self.peer = make(*at, **more)
         self.next = 0
 
     def facts(self) -> dict:
         return self.peer.facts()
 
-    def weights(self, model: str, scale: str, file: str) -> dict:
+    def weights(self, model: str, scale: str, file: str, rows: int | None = None) -> dict:
         """Keeps the initial weights that all peers begin with, running statistics included; and,
         for a peer that is not in Python, its parameters as plain numbers, with the batches."""
         of = sizes(model, scale)
@@ -47,15 +65,17 @@ class Worker:
             for name in self.peer.parameters(of):
                 plain.write(weights[name].tobytes())
         with open(f"{file}.batches", "wb") as plain:
-            for batch in batches(of):
+            for batch in batches(of) if rows is None else zip(questions(of, rows)):
                 for array in batch:
                     plain.write(array.tobytes())
         return {}
 
-    def prepare(self, model: str, scale: str, file: str) -> dict:
+    def prepare(self, model: str, scale: str, file: str, rows: int | None = None) -> dict:
+        """For training steps or, of so many rows, for inference."""
         with numpy.load(file) as weights:
             start = time.perf_counter()
-            self.peer.prepare(sizes(model, scale), dict(weights))
+            at = () if rows is None else (rows,)
+            self.peer.prepare(sizes(model, scale), dict(weights), *at)
         return {"compile_s": time.perf_counter() - start, "trouble": self.peer.trouble}
 
     def choose(self) -> dict:
@@ -63,8 +83,8 @@ class Worker:
 
         def cost(form: str) -> float:
             self.peer.choose(form)
-            self.time(3)
-            own = statistics.median(self.time(5)["ms"] for _ in range(5))
+            steps = max(2, int(CHOICE_MS / self.time(3)["ms"]))
+            own = statistics.median(self.time(steps)["ms"] for _ in range(5))
             # Ranks must choose alike.
             return self.peer.slowest(own) if hasattr(self.peer, "slowest") else own
 
@@ -78,14 +98,16 @@ class Worker:
         """Of the first steps."""
         self.peer.restore()
         self.next = 0
-        return {"losses": [self.take() for _ in range(count)]}
+        return {"losses": self.peer.take(self.advance(count), count)}
+
+    def outputs(self, count: int, into: str) -> dict:
+        """Of inference: the answers to the first questions, as plain numbers."""
+        self.peer.write_answers(count, into)
+        return {}
 
     def time(self, steps: int) -> dict:
-        """Milliseconds a step, the loss read after each."""
-        start = time.perf_counter()
-        for _ in range(steps):
-            self.take()
-        return {"ms": (time.perf_counter() - start) * 1e3 / steps}
+        """Milliseconds a step, with its loss or a number of its answer read after each."""
+        return {"ms": self.peer.time(self.advance(steps), steps)}
 
     def alone(self, steps: int) -> dict:
         """The same without the other ranks."""
@@ -98,9 +120,10 @@ class Worker:
     def peak(self) -> dict:
         return {"peak_bytes": self.peer.peak_bytes()}
 
-    def take(self) -> float:
-        self.next += 1
-        return self.peer.step(self.next - 1)
+    def advance(self, steps: int) -> int:
+        """The first of so many steps."""
+        self.next += steps
+        return self.next - steps
 
 
 def main() -> None:

@@ -426,7 +426,7 @@ for line in sys.stdin:
         self.assert_refused(sentence, "--limit", "2")
 
     def test_what_it_does_not_go_with(self):
-        options = "--models mlp,--peers jax,--scale small,--ranks 1,--device cuda,--tf32"
+        options = "--models mlp,--peers jax,--scale small,--ranks 1,--evaluate,--device cuda,--tf32"
         for option in f"{options},--threads 1,--cache here".split(","):
             name = option if "cuda" in option else option.partition(" ")[0]
             self.assert_refused_unmeasured(

@@ -94,7 +94,8 @@ TEST_CASE("a graph without a loss packs its weights in run, too") {
     step.set("linear_2/weight", at::full({3, 65}, number));
     step.run({{"seen", observed(4)}});
     const auto get = [&](const char* path) { return step.get(path); };
-    const at::Tensor h = at::tanh(at::linear(observed(4), get("linear/weight"), get("linear/bias")));
+    const at::Tensor h =
+        at::tanh(at::linear(observed(4), get("linear/weight"), get("linear/bias")));
     const at::Tensor action =
         at::linear(at::linear(h, get("linear_1/weight"), get("linear_1/bias")),
                    get("linear_2/weight"), get("linear_2/bias"));

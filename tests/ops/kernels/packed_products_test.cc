@@ -106,7 +106,8 @@ TEST_CASE("a product is packed once where its weight is steady, transposed and o
   CHECK(name_of(Product{*linear, {x, weight}, {y}}.own({})) == "own");
   CHECK(name_of(Product{*linear, {x, weight}, {y}}.own({0b101})) == "own");
   const OpPtr plain = make_op(Matmul{}), each = make_op(Matmul{.transpose_b = true});
-  CHECK(Product{*plain, {{f32, {3, 8}}, {f32, {8, 5}}}, {{f32, {3, 5}}}}.own(kSteadyWeight)
+  CHECK(Product{*plain, {{f32, {3, 8}}, {f32, {8, 5}}}, {{f32, {3, 5}}}}
+            .own(kSteadyWeight)
             .packed_bytes == 0);
   CHECK(Product{*each, {x, {f32, {2, 5, 8}}}, {y}}.own(kSteadyWeight).packed_bytes == 0);
   const Types empty = {{f32, {3, 0}}, {f32, {5, 0}}};
