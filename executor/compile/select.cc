@@ -66,7 +66,7 @@ class KernelChooser {
     const std::vector<Candidate> candidates = kernels_.candidates(node, inputs, steady);
     Decision decision;
     if (candidates.size() > 1) {
-      decision = choose(node, inputs, what, candidates);
+      decision = choose(node, inputs, steady, what, candidates);
       record(what, candidates, decision);
     }
     return decided_[key] = candidates[decision.chosen];
@@ -89,8 +89,8 @@ class KernelChooser {
     std::vector<double> seconds = {};  ///< [candidate], if they were timed
   };
 
-  Decision choose(const Node& node, std::span<const Type> inputs, const std::string& what,
-                  std::span<const Candidate> candidates) {
+  Decision choose(const Node& node, std::span<const Type> inputs, SteadyOperands steady,
+                  const std::string& what, std::span<const Candidate> candidates) {
     const auto index_of = [&](const auto& wanted, const auto& property) {
       if (!wanted) return candidates.size();
       const auto found = std::ranges::find(candidates, *wanted, property);
@@ -105,13 +105,13 @@ class KernelChooser {
     if (preferred < candidates.size()) return {preferred, "asked for"};
     if (of_file < candidates.size()) return {of_file, "tuning file"};
     const bool has_room = !free_ || bench_bytes(inputs, node, candidates) <= free_->bytes;
-    return measures && has_room ? time(node, inputs, key, candidates) : Decision{};
+    return measures && has_room ? time(node, inputs, steady, key, candidates) : Decision{};
   }
 
-  Decision time(const Node& node, std::span<const Type> inputs, const std::string& key,
-                std::span<const Candidate> candidates) {
+  Decision time(const Node& node, std::span<const Type> inputs, SteadyOperands steady,
+                const std::string& key, std::span<const Candidate> candidates) {
     const LoadWatch watch;
-    const Kernels::FastestCandidate fastest = kernels_.fastest(node, inputs, candidates);
+    const Kernels::FastestCandidate fastest = kernels_.fastest(node, inputs, steady, candidates);
     // On a device the host's cores say nothing of a kernel.
     const bool loaded = fastest.by == TimingMethod::host_clock &&
                         timed_under_load(watch, fastest.steady, report_.timed_under_load);

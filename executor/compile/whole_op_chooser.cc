@@ -105,7 +105,7 @@ KernelSeconds time_kernels(const Kernels& kernels, const ir::Graph& graph, doubl
       continue;
     }
     const Kernels::FastestCandidate fastest =
-        kernels.fastest(node, inputs, kernels.candidates(node, inputs, {}));
+        kernels.fastest(node, inputs, {}, kernels.candidates(node, inputs, {}));
     all.push_back({node.op.get(), inputs, fastest.seconds});
     sum.seconds += fastest.seconds;
     sum.on_host = sum.on_host && fastest.by == TimingMethod::host_clock;

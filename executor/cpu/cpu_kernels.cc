@@ -220,7 +220,7 @@ class CpuKernels final : public Kernels {
                                     SteadyOperands steady) const override {
     return table_.of(*node.op).candidates(*node.op, {inputs, node.types, options_.threads, steady});
   }
-  FastestCandidate fastest(const Node& node, std::span<const Type> inputs,
+  FastestCandidate fastest(const Node& node, std::span<const Type> inputs, SteadyOperands steady,
                            std::span<const Candidate> candidates) const override {
     TimedWork work{.inputs = {inputs.begin(), inputs.end()},
                    .outputs = node.types,
@@ -228,7 +228,7 @@ class CpuKernels final : public Kernels {
     const auto same = [](const Candidate& a, const Candidate& b) {
       return name_of(a) == name_of(b);
     };
-    std::optional<TimedWork> sample = sample_of(node, inputs);
+    std::optional<TimedWork> sample = sample_of(node, inputs, steady);
     if (sample && std::ranges::equal(sample->candidates, candidates, same)) {
       work = *std::move(sample);
     }
@@ -241,7 +241,8 @@ class CpuKernels final : public Kernels {
  private:
   /// Some milliseconds of the node's work, which rank candidates as the whole does; absent where
   /// the whole is no more, or its op knows of none.
-  std::optional<TimedWork> sample_of(const Node& node, std::span<const Type> inputs) const {
+  std::optional<TimedWork> sample_of(const Node& node, std::span<const Type> inputs,
+                                     SteadyOperands steady) const {
     constexpr double kEnough = 5e8;  // flops of a thread
     const CpuRules& rules = table_.of(*node.op);
     const double flops = node.op->flops(inputs, node.types);
@@ -250,7 +251,8 @@ class CpuKernels final : public Kernels {
     TimedWork work;
     work.inputs = rules.sample(*node.op, inputs, share);
     work.outputs = node.op->infer(work.inputs);
-    work.candidates = rules.candidates(*node.op, {work.inputs, work.outputs, options_.threads});
+    work.candidates =
+        rules.candidates(*node.op, {work.inputs, work.outputs, options_.threads, steady});
     work.share = node.op->flops(work.inputs, work.outputs) / flops;
     return work;
   }

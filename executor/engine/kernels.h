@@ -36,6 +36,7 @@ class Kernels {
   };
   /// The fastest candidate, timed on scratch memory.
   virtual FastestCandidate fastest(const Node& node, std::span<const Type> inputs,
+                                   SteadyOperands steady,
                                    std::span<const Candidate> candidates) const = 0;
 
   /// False if no choice is worth looking up or timing, as its kernels do not run: the fixed rule

@@ -23,6 +23,9 @@ constexpr Algorithm kGathered = algorithm_of_digit(2);
 /// And the one that filters tiles, by fewer products.
 constexpr Algorithm kWinograd = algorithm_of_digit(3);
 
+/// And the one by rows, whose weight is turned once.
+constexpr Algorithm kTurned = algorithm_of_digit(4);
+
 /// Few sums for each number that a product would copy: only then sums along rows, which read an
 /// image once for each output, may be the fastest.
 bool prefers_direct(const ConvolutionSizes& s) { return s.out * s.in < 32; }
@@ -72,6 +75,11 @@ std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) 
                              .scratch_bytes = gathered_convolution_scratch(task, threads),
                              .threads = threads});
   }
+  if (offers_turned_convolution(task)) {
+    Candidate turned = turned_convolution_candidate(task, threads);
+    turned.algorithm = kTurned;
+    all.insert(all.begin(), turned);
+  }
   if (prefers_direct(s)) all.insert(all.begin(), direct);
   if (offers_winograd_convolution(task)) {
     all.push_back({.algorithm = kWinograd,
@@ -109,12 +117,20 @@ ConvolutionData data_of(const ConvolutionWeightGrad&, const CpuLaunch& l) {
   return {l.input_data[0], l.output_data[0], l.input_data[1]};
 }
 
+/// The candidates of an op whose second operand is the weight.
+std::vector<Candidate> candidates_of(ConvolutionTask task, const CpuQuery& q) {
+  task.steady_weight = q.steady.has(1);
+  return convolution_candidates(task, q.threads);
+}
+
 template <class Op>
 CpuKernel bind_any(const Op& op, const CpuLaunch& l) {
-  const ConvolutionTask task = task_of(op, l.inputs, l.outputs[0]);
+  ConvolutionTask task = task_of(op, l.inputs, l.outputs[0]);
+  task.steady_weight = l.choice.packed_bytes > 0;
   ConvolutionData data = data_of(op, l);
   if (task.bias) data.bias = l.input_data[2];
   data.scratch = l.scratch;
+  data.version_of_weight = l.version_of(1);
   return bind_convolution(task, data, l.choice);
 }
 
@@ -143,6 +159,9 @@ CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& d
       if (choice.algorithm == kGathered) {
         return bind_gathered_convolution(task, data, choice.threads);
       }
+      if (choice.algorithm == kTurned) {
+        return bind_turned_convolution(task, data, choice.threads);
+      }
       if (choice.algorithm == kWinograd) {
         return bind_winograd_convolution(task, data, choice.threads);
       }
@@ -159,13 +178,13 @@ CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& d
 }
 
 std::vector<Candidate> candidates(const Convolution& op, const CpuQuery& q) {
-  return convolution_candidates(task_of(op, q.inputs, q.outputs[0]), q.threads);
+  return candidates_of(task_of(op, q.inputs, q.outputs[0]), q);
 }
 
 CpuKernel bind(const Convolution& op, const CpuLaunch& l) { return bind_any(op, l); }
 
 std::vector<Candidate> candidates(const TransposedConvolution& op, const CpuQuery& q) {
-  return convolution_candidates(task_of(op, q.inputs, q.outputs[0]), q.threads);
+  return candidates_of(task_of(op, q.inputs, q.outputs[0]), q);
 }
 
 CpuKernel bind(const TransposedConvolution& op, const CpuLaunch& l) { return bind_any(op, l); }

@@ -3,6 +3,7 @@
 //   own direct    sums along rows of the images: few channels, depthwise
 //   own product   what lies under the kernel is copied to a matrix, block by block, and multiplied
 //   own gathered  the same for small images, by a table of indices
+//   own turned    the same for an output of few places and a steady weight, which is turned once
 //   own winograd  kernels of 3 x 3, and of 4 x 4 with a stride of 2, by minimal filtering: 2.25 and
 //                 1.78 times fewer products; many channels
 //   onednn        oneDNN's primitives; images are reordered to its layouts and back
@@ -24,6 +25,7 @@ struct ConvolutionTask {
   Element element = f32;  ///< f32 or f64
   ConvolutionSizes sizes;
   bool bias = false;  ///< one number for each channel of the result is added; not to a weight
+  bool steady_weight = false;  ///< it changes between steps at most (SteadyOperands)
 };
 
 /// The addresses it runs on: the result is written, nothing overlaps.
@@ -33,6 +35,7 @@ struct ConvolutionData {
   void* output = nullptr;
   const void* bias = nullptr;
   void* scratch = nullptr;
+  const std::uint64_t* version_of_weight = nullptr;  ///< changes when a steady weight has
 };
 
 /// The kernels that can run it, the fixed rule's choice first.
@@ -41,7 +44,7 @@ std::vector<Candidate> convolution_candidates(const ConvolutionTask& task, int t
 CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                            const Candidate& choice);
 
-// The five ways; `convolution_candidates` and `bind_convolution` choose among them. The results of
+// The six ways; `convolution_candidates` and `bind_convolution` choose among them. The results of
 // our own do not depend on the number of threads.
 CpuKernel bind_direct_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                   int threads);
@@ -53,6 +56,12 @@ bool offers_gathered_convolution(const ConvolutionTask& task);
 std::size_t gathered_convolution_scratch(const ConvolutionTask& task, int threads);
 CpuKernel bind_gathered_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                     int threads);
+/// True for an output of few places from a steady weight: its matrix has a row for each place, and
+/// the weight, packed once, a column for each channel, so that registers are full.
+bool offers_turned_convolution(const ConvolutionTask& task);
+Candidate turned_convolution_candidate(const ConvolutionTask& task, int threads);
+CpuKernel bind_turned_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                                  int threads);
 /// True for f32 in two dimensions, 3 x 3 or, with a stride of 2, 4 x 4; no dilation or groups, and
 /// many channels.
 bool offers_winograd_convolution(const ConvolutionTask& task);

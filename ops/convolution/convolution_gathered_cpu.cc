@@ -13,6 +13,9 @@
 //           second 3   4   7  10                 x[point] := rows[first] + rows[second] + ...
 //           third -1   6   9  -1
 //
+// An output of few places has its matrix turned where the weight is steady: rows [place, tap] times
+// the weight as [tap, out], which is packed once, so that channels fill the registers.
+//
 // Images of few places stand side by side in one product, as a block. Blocks, and with them each
 // sum's order, follow from the sizes alone; threads share out blocks and groups, and of a weight's
 // gradient groups alone, whose blocks are added in turn.
@@ -25,6 +28,7 @@
 
 #include "ops/convolution/convolution_cpu.h"
 #include "ops/cpu/gemm.h"
+#include "ops/cpu/packed.h"
 #include "ops/cpu/parallel.h"
 #include "ops/rules/by_element.h"
 
@@ -80,7 +84,8 @@ struct GatheredTables {
   std::vector<std::vector<std::int32_t>> parts;
 };
 
-GatheredTables tables_of(const ConvolutionTask& task) {
+/// `by_place`: rows [image, place][read] for an output, too.
+GatheredTables tables_of(const ConvolutionTask& task, bool by_place = false) {
   const ConvolutionSizes& s = task.sizes;
   const std::vector<std::int32_t> plane = reads_of_plane(s);
   const std::int64_t images = images_at_once(s), places = s.places(), taps = s.taps();
@@ -105,8 +110,8 @@ GatheredTables tables_of(const ConvolutionTask& task) {
       const std::int32_t in_plane = plane[read % taps * places + column % places];
       const std::int64_t image = column / places * s.groups * s.in;
       const std::int64_t element = (image + read / taps) * s.points() + in_plane;
-      const std::int64_t at =
-          task.result == Result::output ? read * columns + column : column * reads + read;
+      const bool by_read = task.result == Result::output && !by_place;
+      const std::int64_t at = by_read ? read * columns + column : column * reads + read;
       tables.reads[at] = in_plane < 0 ? -1 : static_cast<std::int32_t>(element);
     }
   }
@@ -291,7 +296,119 @@ CpuKernel bind_gathered(const ConvolutionTask& task, const ConvolutionData& data
                 [](const Gathered& g, std::int64_t i, T* matrix) { g.weight_grad(i, matrix); });
 }
 
+/// The turned way: y^T = rows weight^T.
+template <class T>
+class TurnedConvolution {
+ public:
+  TurnedConvolution(const ConvolutionTask& task, const ConvolutionData& data, int threads)
+      : gathered_{.s = task.sizes,
+                  .images = images_at_once(task.sizes),
+                  .block_size = turned_elements(task),
+                  .input = static_cast<T*>(data.input),
+                  .weight = static_cast<T*>(data.weight),
+                  .output = static_cast<T*>(data.output),
+                  .bias = static_cast<const T*>(data.bias),
+                  .scratch = static_cast<T*>(data.scratch),
+                  .tables = std::make_shared<const GatheredTables>(tables_of(task, true)),
+                  .products = {OwnProduct(product(task)), {}}},
+        threads_(threads),
+        weight_(packed_weight_bytes(task), data.version_of_weight) {}
+
+  static std::int64_t turned_elements(const ConvolutionTask& task) {
+    const ConvolutionSizes& s = task.sizes;
+    return ((s.in * s.taps() + s.out) * images_at_once(s) * s.places() + 15) / 16 * 16;
+  }
+  static std::size_t packed_weight_bytes(const ConvolutionTask& task) {
+    const ConvolutionSizes& s = task.sizes;
+    return static_cast<std::size_t>(s.groups * s.out * s.in * s.taps()) * sizeof(T);
+  }
+
+  void operator()() {
+    weight_.update([this] { turn_weight(); });
+    const GatheredConvolution<T>& g = gathered_;
+    parallel_for(threads_, g.blocks() * g.s.groups, 1,
+                 [&](std::int64_t begin, std::int64_t end, int part) {
+                   for (std::int64_t i = begin; i < end; ++i) {
+                     forward(i, g.scratch + part * g.block_size);
+                   }
+                 });
+  }
+
+ private:
+  static Gemm product(const ConvolutionTask& task) {
+    const ConvolutionSizes& s = task.sizes;
+    Gemm g;
+    g.element = task.element;
+    g.m = images_at_once(s) * s.places(), g.n = s.out, g.k = s.in * s.taps();
+    g.lda = g.k, g.ldb = g.n, g.ldc = g.n;
+    return g;
+  }
+
+  void turn_weight() {
+    const GatheredConvolution<T>& g = gathered_;
+    const std::int64_t reads = g.reads(), out = g.s.out;
+    for (std::int64_t group = 0; group < g.s.groups; ++group) {
+      const T* const from = g.weight_of(group);
+      T* const to = weight_.data<T>() + group * out * reads;
+      for (std::int64_t k = 0; k < out; ++k) {
+        for (std::int64_t read = 0; read < reads; ++read)
+          to[read * out + k] = from[k * reads + read];
+      }
+    }
+  }
+
+  void forward(std::int64_t item, T* matrix) {
+    const GatheredConvolution<T>& g = gathered_;
+    const std::int64_t block = item / g.s.groups, group = item % g.s.groups, out = g.s.out;
+    T* const y = g.output_of(block, group);
+    T* const all = matrix + g.reads() * g.columns();
+    g.gather(g.input_of(block, group), matrix);
+    g.products[0](matrix, weight_.data<T>() + group * out * g.reads(), nullptr, all);
+    for (std::int64_t image = 0; image < g.images; ++image) {
+      const T* const from = all + image * g.s.places() * out;
+      T* const to = y + image * g.s.groups * out * g.s.places();
+      for (std::int64_t k = 0; k < out; ++k) {
+        const T more = g.bias != nullptr ? g.bias[group * out + k] : T(0);
+        for (std::int64_t i = 0; i < g.s.places(); ++i) {
+          to[k * g.s.places() + i] = from[i * out + k] + more;
+        }
+      }
+    }
+  }
+
+  GatheredConvolution<T> gathered_;
+  int threads_;
+  Packed weight_;
+};
+
 }  // namespace
+
+bool offers_turned_convolution(const ConvolutionTask& task) {
+  if (!task.steady_weight || task.result != Result::output) return false;
+  // With more places the usual product's registers are as full.
+  constexpr std::int64_t kFewPlaces = 32;
+  const ConvolutionSizes& s = task.sizes;
+  return offers_gathered_convolution(task) && images_at_once(s) * s.places() < kFewPlaces;
+}
+
+Candidate turned_convolution_candidate(const ConvolutionTask& task, int threads) {
+  Candidate candidate{.threads = threads};
+  with_floating(task.element, [&](auto x) {
+    using Turned = TurnedConvolution<decltype(x)>;
+    candidate.packed_bytes = Turned::packed_weight_bytes(task);
+    candidate.scratch_bytes = static_cast<std::size_t>(Turned::turned_elements(task)) * sizeof(x) *
+                              static_cast<std::size_t>(threads);
+  });
+  return candidate;
+}
+
+CpuKernel bind_turned_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                                  int threads) {
+  return with_floating(task.element, [&](auto x) {
+    auto turned = std::make_shared<TurnedConvolution<decltype(x)>>(task, data, threads);
+    return CpuKernel([turned] { (*turned)(); });
+  });
+}
 
 bool offers_gathered_convolution(const ConvolutionTask& task) {
   const ConvolutionSizes& s = task.sizes;

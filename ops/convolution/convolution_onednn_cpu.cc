@@ -9,7 +9,8 @@
 //
 // `PrimitiveChain` makes these primitives in order, with their memory objects and arguments, and
 // counts the scratch as it goes: a candidate's bytes are those of the same steps made without data.
-// An operand that the primitive takes as it lies has no reorder. The plain way asks for our own
+// A steady weight is reordered when it has changed, to memory of the kernel's own. An operand that
+// the primitive takes as it lies has no reorder. The plain way asks for our own
 // layouts from the start, so it reorders nothing. A bias of a gradient of an input is added behind
 // the steps.
 #include <oneapi/dnnl/dnnl.hpp>
@@ -25,6 +26,7 @@
 #include "graph/ir/error.h"
 #include "ops/convolution/convolution_cpu.h"
 #include "ops/cpu/onednn.h"
+#include "ops/cpu/packed.h"
 #include "ops/cpu/parallel.h"
 
 namespace metronome::METRONOME_ISA {
@@ -159,6 +161,7 @@ class PrimitiveChain {
   PrimitiveChain(const dnnl::engine& engine, const ConvolutionTask& task,
                  const ConvolutionData& data, const Description& description)
       : engine_(engine), scratch_(static_cast<std::byte*>(data.scratch)) {
+    constexpr std::size_t kWeight = 1;
     const TensorDescriptors plain = ours(task.sizes);
     const std::array<void*, 3> ours = {data.input, data.weight, data.output};
     const std::size_t result = place_of(task.result);
@@ -169,11 +172,24 @@ class PrimitiveChain {
       const memory here(plain[i], engine_, ours[i]);
       memory there = here;
       if (description.wanted[i] != plain[i]) {
-        there = memory(description.wanted[i], engine_, take(description.wanted[i].get_size()));
-        if (i == result) {
+        const std::size_t size = description.wanted[i].get_size();
+        const bool keeps = task.steady_weight && i == kWeight;
+        if (keeps) {
+          packed_bytes_ = size;
+          if (scratch_ != nullptr || data.weight != nullptr) {
+            weight_.emplace(size, data.version_of_weight);
+          }
+        }
+        there = memory(description.wanted[i], engine_,
+                       !keeps    ? take(size)
+                       : weight_ ? weight_->data<void>()
+                                 : nullptr);
+        if (keeps) {
+          packing_.push_back(reorder(here, there));
+        } else if (i == result) {
           back.emplace(there, here);
         } else {
-          reorder(here, there);
+          steps_.push_back(reorder(here, there));
         }
       }
       arguments.emplace_back(names[i], there);
@@ -182,16 +198,18 @@ class PrimitiveChain {
       const memory::desc bias = dense({task.sizes.groups * task.sizes.out});
       arguments.emplace_back(DNNL_ARG_BIAS, memory(bias, engine_, const_cast<void*>(data.bias)));
     }
-    add(primitive_of(description), description.primitive, std::move(arguments));
-    if (back) reorder(back->first, back->second);
+    steps_.push_back(
+        step_of(primitive_of(description), description.primitive, std::move(arguments)));
+    if (back) steps_.push_back(reorder(back->first, back->second));
   }
 
+  /// Scratch, and what is kept.
   std::size_t bytes() const { return bytes_; }
+  std::size_t packed_bytes() const { return packed_bytes_; }
 
-  void run(const dnnl::stream& stream) const {
-    for (const Step& step : steps_) {
-      execute_onednn(step.primitive.get(), stream.get(), step.arguments);
-    }
+  void run(const dnnl::stream& stream) {
+    if (weight_) weight_->update([&] { run(packing_, stream); });
+    run(steps_, stream);
   }
 
  private:
@@ -208,26 +226,34 @@ class PrimitiveChain {
     return at;
   }
 
-  void add(dnnl::primitive primitive, const dnnl::primitive_desc_base& description,
-           Arguments arguments) {
+  static void run(const std::vector<Step>& steps, const dnnl::stream& stream) {
+    for (const Step& step : steps) {
+      execute_onednn(step.primitive.get(), stream.get(), step.arguments);
+    }
+  }
+
+  Step step_of(dnnl::primitive primitive, const dnnl::primitive_desc_base& description,
+               Arguments arguments) {
     const memory::desc own = description.scratchpad_desc();
     arguments.emplace_back(DNNL_ARG_SCRATCHPAD, memory(own, engine_, take(own.get_size())));
     Step step{std::move(primitive), std::move(arguments), {}};
     for (const auto& [name, data] : step.kept) step.arguments.push_back({name, data.get()});
-    steps_.push_back(std::move(step));
+    return step;
   }
 
-  void reorder(const memory& from, const memory& to) {
+  Step reorder(const memory& from, const memory& to) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::reorder::primitive_desc description(from, to, attributes);
-    add(dnnl::reorder(description), description, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+    return step_of(dnnl::reorder(description), description,
+                   {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
 
   dnnl::engine engine_;
   std::byte* scratch_;
-  std::size_t bytes_ = 0;
-  std::vector<Step> steps_;
+  std::size_t bytes_ = 0, packed_bytes_ = 0;
+  std::optional<Packed> weight_;  ///< a steady one, if it is reordered
+  std::vector<Step> packing_, steps_;
 };
 
 /// The objects that a bound kernel owns.
@@ -241,7 +267,7 @@ struct BoundConvolution {
   float* result = nullptr;
   std::int64_t planes = 0, channels = 0, points = 0;
 
-  void run() const {
+  void run() {
     const OmpThreads scope(threads);
     steps->run(stream);
     if (bias == nullptr) return;
@@ -271,7 +297,9 @@ std::vector<Candidate> onednn_convolution_candidates(const ConvolutionTask& task
     first = description->wanted;
     Candidate candidate{.maker = Maker::onednn, .threads = threads};
     if (plain) candidate.algorithm = kPlain;
-    candidate.scratch_bytes = PrimitiveChain(engine, task, {}, *description).bytes();
+    const PrimitiveChain counted(engine, task, {}, *description);
+    candidate.scratch_bytes = counted.bytes();
+    candidate.packed_bytes = counted.packed_bytes();
     candidates.push_back(candidate);
   }
   return candidates;
@@ -294,8 +322,7 @@ CpuKernel bind_onednn_convolution(const ConvolutionTask& task, const Convolution
     bound->planes = task.sizes.images * bound->channels;
     bound->points = task.sizes.points();
   }
-  return CpuKernel(
-      [bound = std::shared_ptr<const BoundConvolution>(std::move(bound))] { bound->run(); });
+  return CpuKernel([bound] { bound->run(); });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -32,7 +32,7 @@ class Drawn final : public executor::Kernels {
     const std::string key = fmt::format("{} {}", seed_, executor::describe(node, in));
     return {all[hash_of(key) % all.size()]};
   }
-  FastestCandidate fastest(const Node&, std::span<const Type>,
+  FastestCandidate fastest(const Node&, std::span<const Type>, SteadyOperands,
                            std::span<const Candidate>) const override {
     return {};
   }

@@ -261,6 +261,7 @@ class CudaKernels final : public Kernels {
   /// give other bits in a second run, another result than our own kernel, or a much less exact one
   /// than the others are left out. Throws RunError where none is left.
   FastestCandidate fastest(const Node& node, std::span<const Type> inputs,
+                           SteadyOperands /*steady*/,
                            std::span<const Candidate> candidates) const override {
     Bench bench(driver_, stream_, table_, node, inputs, tf32_);
     bench.make_scratch(candidates);

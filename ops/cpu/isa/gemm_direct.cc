@@ -15,15 +15,13 @@
 // products of a batch; a product by itself runs on one thread.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <vector>
 
-#include "graph/ir/error.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/isa/gemm_tile.h"
+#include "ops/cpu/packed.h"
 #include "ops/cpu/parallel.h"
 
 namespace metronome::METRONOME_ISA {
@@ -155,14 +153,11 @@ class PackedGemm {
   PackedGemm(DirectGemm<T> direct, const GemmData& data)
       : direct_(std::move(direct)),
         data_(data),
-        packed_(
-            static_cast<T*>(std::aligned_alloc(kAligned, round_up(packed_bytes<T>(direct_.g))))) {
-    if (packed_ == nullptr) throw std::bad_alloc();
-  }
+        packed_(packed_bytes<T>(direct_.g), data.version_of_b) {}
 
   void operator()() {
-    if (!is_packed_ || version_ != *data_.version_of_b) pack();
-    const T* b = packed_.get();
+    packed_.update([this] { pack(packed_.data<T>()); });
+    const T* b = packed_.data<T>();
     for (const Panel<T>& p : direct_.panels) {
       direct_.run_panel(p, static_cast<const T*>(data_.a), b, p.width,
                         static_cast<const T*>(data_.addend), static_cast<T*>(data_.c));
@@ -171,29 +166,16 @@ class PackedGemm {
   }
 
  private:
-  static constexpr std::size_t kAligned = 64;
-  static std::size_t round_up(std::size_t bytes) {
-    return (bytes + kAligned - 1) / kAligned * kAligned;
-  }
-  struct Free {
-    void operator()(T* packed) const { std::free(packed); }
-  };
-
-  void pack() {
-    T* out = packed_.get();
+  void pack(T* out) const {
     for (const Panel<T>& p : direct_.panels) {
       direct_.pack_panel(p, static_cast<const T*>(data_.b), out);
       out += direct_.g.k * p.width;
     }
-    version_ = *data_.version_of_b;
-    is_packed_ = true;
   }
 
   DirectGemm<T> direct_;
   GemmData data_;
-  std::unique_ptr<T[], Free> packed_;
-  std::uint64_t version_ = 0;
-  bool is_packed_ = false;
+  Packed packed_;
 };
 
 template <class T>
@@ -202,7 +184,6 @@ CpuKernel bind_direct(const Gemm& g, const GemmData& data, const Candidate& choi
   const int threads = choice.threads;
   const DirectGemm<T> direct{g, panels<T>(g), static_cast<const T*>(data.bias)};
   if (choice.packed_bytes > 0) {
-    if (data.version_of_b == nullptr) throw InternalError("a steady matrix without a version");
     return CpuKernel([packed = std::make_shared<PackedGemm<T>>(direct, data)] { (*packed)(); });
   }
   const T* a = static_cast<const T*>(data.a);

@@ -30,7 +30,7 @@ struct Told final : executor::Kernels {
                                     SteadyOperands) const override {
     return std::vector<Candidate>(takes ? 1 : 0);
   }
-  FastestCandidate fastest(const Node& node, std::span<const Type>,
+  FastestCandidate fastest(const Node& node, std::span<const Type>, SteadyOperands,
                            std::span<const Candidate>) const override {
     ++timed;
     return {0, TimingMethod::host_clock, seconds_of(node.op->name())};

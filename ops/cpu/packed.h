@@ -1,0 +1,53 @@
+// What a kernel makes of a steady operand, kept between steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "graph/ir/error.h"
+
+namespace metronome::METRONOME_ISA {
+
+/// Memory of a kernel's own, aligned as the arena's values are, for a steady operand in a layout
+/// that the kernel likes. It is made again when the operand has changed.
+class Packed {
+ public:
+  Packed() = default;
+  /// `version` changes when the operand does.
+  Packed(std::size_t bytes, const std::uint64_t* version)
+      : data_(std::aligned_alloc(kAligned, (bytes + kAligned - 1) / kAligned * kAligned)),
+        version_(version) {
+    if (version == nullptr) throw InternalError("a steady operand without a version");
+    if (data_ == nullptr) throw std::bad_alloc();
+  }
+
+  template <class T>
+  T* data() const {
+    return static_cast<T*>(data_.get());
+  }
+
+  /// Calls `pack`, which fills the memory, unless that has been done for this version.
+  template <class Pack>
+  void update(const Pack& pack) {
+    if (is_packed_ && packed_version_ == *version_) return;
+    pack();
+    packed_version_ = *version_;
+    is_packed_ = true;
+  }
+
+ private:
+  static constexpr std::size_t kAligned = 64;
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+
+  std::unique_ptr<void, Free> data_;
+  const std::uint64_t* version_ = nullptr;
+  std::uint64_t packed_version_ = 0;
+  bool is_packed_ = false;
+};
+
+}  // namespace metronome::METRONOME_ISA
