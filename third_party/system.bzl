@@ -8,6 +8,8 @@ _LIBRARIES = {
     "fmt": ("fmt", "libfmt-dev", [], ["-lfmt"], []),
     # Programs that serve nothing do not load it.
     "httplib": ("httplib.h", "libcpp-httplib-dev", [], ["-Wl,--push-state,--as-needed,-lcpp-httplib,--pop-state"], []),
+    # Programs that import nothing do not load it.
+    "libzip": ("zip.h", "libzip-dev", [], ["-Wl,--push-state,--as-needed,-lzip,--pop-state"], []),
     "nlohmann_json": ("nlohmann", "nlohmann-json3-dev", [], [], []),
     "spdlog": ("spdlog", "libspdlog-dev", ["SPDLOG_COMPILED_LIB", "SPDLOG_FMT_EXTERNAL", "SPDLOG_SHARED_LIB"], ["-lspdlog"], [":fmt"]),
 }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -127,6 +128,11 @@ class MetronomePeer {
       if (i % world_.size() == world_.rank()) batches_.push_back(std::move(feeds));
     }
     rows.expect_end();
+    if (answers_) {
+      step_->evaluate(batches_[0]);
+      for (const Value& input : model.inputs) inputs_.push_back(step_->input(input));
+      answer_ = step_->read_tensor(model.answer);
+    }
     for (int i = 0; i < kWarmUp; ++i) take(*step_);
     return {{"compile_s", taken}, {"trouble", Json::object()}};
   }
@@ -202,9 +208,14 @@ class MetronomePeer {
 
   double take(Executable& step) {
     const std::vector<Feed>& feeds = batches_[next_++ % batches_.size()];
+    // As a loop that acts does: it fills the input's memory, and one tensor shows each answer.
     if (answers_) {
-      step.evaluate(feeds);
-      return to_span<float>(step.read_tensor(model_->answer))[0];
+      for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        const at::Tensor& from = feeds[i].tensor();
+        std::memcpy(inputs_[i].data_ptr(), from.const_data_ptr(), from.nbytes());
+      }
+      step.evaluate();
+      return *reinterpret_cast<const float*>(answer_.data);
     }
     step.run(feeds);
     return step.read_scalar(model_->graph.loss());
@@ -215,6 +226,8 @@ class MetronomePeer {
   bool tf32_;
   std::optional<models::Model> model_;
   bool answers_ = false;  // in place of training
+  std::vector<at::Tensor> inputs_;
+  Tensor answer_;
   const World world_ = World::from_environment();
   std::unique_ptr<Executable> step_;
   std::unique_ptr<Executable> alone_;  // without the other ranks, where there are some

@@ -206,6 +206,16 @@ const ir::Graph& leading_graph(std::span<const GraphInModes> declared) {
   return *declared[0].graph;
 }
 
+/// True for a graph whose steps train, or assign to a parameter.
+bool changes_parameters(const GraphInModes& part) {
+  const ir::Graph& graph = *part.graph;
+  const auto of_parameter = [&](const Assignment& assignment) {
+    return graph.storages()[assignment.storage.index].kind == StorageKind::parameter;
+  };
+  return (part.in(Mode::train) && !graph.objectives().empty()) ||
+         std::ranges::any_of(graph.assignments(), of_parameter);
+}
+
 /// Each graph in each of its modes, then with each average in the place of parameters. Plans point
 /// at what they are made of, which is added to `graphs`.
 EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& shapes,
@@ -213,9 +223,7 @@ EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& sha
                      const CompileOptions& options, std::deque<ir::Graph>& graphs, Report& report) {
   EngineInput planned;
   std::map<std::string, Layout> kept;  // as the first plan of a storage keeps it
-  const bool parameters_stay = std::ranges::none_of(parts, [](const GraphInModes& part) {
-    return part.in(Mode::train) && !part.graph->objectives().empty();
-  });
+  const bool parameters_stay = std::ranges::none_of(parts, changes_parameters);
   AveragePaths kept_averages;  // those that are declared, then those of optimizers
   add_averages(leading_graph(parts), kept_averages);
   const auto plan = [&](const ir::Graph& graph, std::size_t shape, Mode mode,

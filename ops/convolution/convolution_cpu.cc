@@ -139,7 +139,10 @@ CpuKernel bind_any(const Op& op, const CpuLaunch& l) {
 std::vector<Candidate> convolution_candidates(const ConvolutionTask& task, int threads) {
   const int team = task.sizes.flops() < kParallelFlops ? 1 : threads;
   std::vector<Candidate> candidates;
-  if (task.element == f32 && task.sizes.flops() >= kOnednnFlops) {
+  // Little of its fixed work is left where the weight is reordered once.
+  constexpr double kFlopsOfSteady = 1e5;
+  const double least = task.steady_weight ? kFlopsOfSteady : kOnednnFlops;
+  if (task.element == f32 && task.sizes.flops() >= least) {
     candidates = onednn_convolution_candidates(task, team);
     const bool one = sums_in_one_chain(task), two = sums_in_two_chains(task);
     std::erase_if(candidates, [&](const Candidate& c) { return c.algorithm ? two : one; });

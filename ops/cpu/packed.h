@@ -1,4 +1,4 @@
-// What a kernel makes of a steady operand, kept between steps.
+// Memory for what a kernel makes of a steady operand, kept between steps.
 #pragma once
 
 #include <cstddef>

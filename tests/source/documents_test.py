@@ -80,7 +80,11 @@ class Documents(unittest.TestCase):
         self.assertEqual(documents.untried_snippets("```cpp\na(1);\n```", ["a(1); b"]), ["a(1);"])
 
     def test_snippets_of_this_tree_are_compiled_and_run(self):
-        tests = ("tests/executor/run/guide_test.cc", "tests/distributed/guide_test.cc")
+        tests = (
+            "tests/executor/run/guide_test.cc",
+            "tests/distributed/guide_test.cc",
+            "tests/import/programs_test.cc",
+        )
         programs = ("models/first.cc", "example/soft_cap.h", "example/soft_cap.cc")
         sources = [pathlib.Path(path).read_text(encoding="utf-8") for path in tests + programs]
         found = 0

@@ -52,6 +52,7 @@ _EXECUTOR = {
     + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "executor/support"],
     "executor/libtorch": ["graph/ir", "ops/reference", "executor/support"],
     "executor/checkpoint": ["graph/ir", "executor/support"],
+    "executor/import": _DECLARED + ["ops"],
     "executor/pages": [],
     "executor/monitor": ["graph/ir", "executor/pages", "executor/support"],
     "executor/record": _DECLARED
@@ -120,13 +121,16 @@ AUTHORS = "executor/metronome/op.h"
 DEVICE = "executor/metronome/device.h"
 # Of programs that run on several ranks.
 RANKS = "distributed/distributed.h"
-DOORS = (PUBLIC, AUTHORS, DEVICE, RANKS)
+# Of programs that take in models of PyTorch's.
+IMPORT = "executor/metronome/import.h"
+DOORS = (PUBLIC, AUTHORS, DEVICE, RANKS, IMPORT)
 # The same for programs outside of the tree: the headers of include/, each of which includes one of these.
 FACADES = {
     "metronome/metronome.h": PUBLIC,
     "metronome/op.h": AUTHORS,
     "metronome/device.h": DEVICE,
     "metronome/distributed.h": RANKS,
+    "metronome/import.h": IMPORT,
 }
 
 # What benchmarks/ may include besides: benchmarks of kernels, and of a device without a graph.

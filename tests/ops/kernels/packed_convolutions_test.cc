@@ -87,7 +87,7 @@ class Bound {
   CpuKernel kernel_;
 };
 
-/// Which of the ways that are packed once take part.
+/// The names of the ways that are packed once.
 std::vector<std::string> check(const Problem& p) {
   CAPTURE(p.text());
   const OpPtr op = op_of(p);

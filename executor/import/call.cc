@@ -1,0 +1,210 @@
+#include "executor/import/call.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace metronome::pt2 {
+namespace {
+
+double number_of(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (text == "Infinity") return kInfinity;
+  if (text == "-Infinity") return -kInfinity;
+  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  throw Unsupported{fmt::format("{} is no number", value.dump())};
+}
+
+std::vector<std::int64_t> integers_of(const Json& value, const std::string& kind,
+                                      const char* name) {
+  std::vector<std::int64_t> all;
+  if (kind == "as_int") return {value.get<std::int64_t>()};
+  for (const Json& each : value) {
+    const Json& number = kind == "as_sym_ints" && each.contains("as_int") ? each["as_int"] : each;
+    if (!number.is_number_integer()) {
+      throw Unsupported{fmt::format("its argument \"{}\" has a size that is not a number", name)};
+    }
+    all.push_back(number.get<std::int64_t>());
+  }
+  return all;
+}
+
+}  // namespace
+
+// ---- arguments ---------------------------------------------------------------------------------
+
+const Json* Call::find(const char* name, std::string& kind) const {
+  const auto found = node_.arguments.find(name);
+  if (found == node_.arguments.end()) return nullptr;
+  const Json& argument = found->second;
+  if (!argument.is_object() || argument.size() != 1) {
+    throw Unsupported{fmt::format("its argument \"{}\" is {}", name, argument.dump())};
+  }
+  kind = argument.begin().key();
+  if (kind == "as_none") return nullptr;
+  if (kind == "as_sym_int" && argument.begin().value().contains("as_int")) {
+    kind = "as_int";
+    return &argument.begin().value()["as_int"];
+  }
+  return &argument.begin().value();
+}
+
+const Json& Call::require(const char* name, std::string& kind) const {
+  const Json* found = find(name, kind);
+  if (found == nullptr) throw Unsupported{fmt::format("it has no argument \"{}\"", name)};
+  return *found;
+}
+
+bool Call::has(const char* name) const {
+  std::string kind;
+  return find(name, kind) != nullptr;
+}
+
+Value Call::named(const std::string& name) const {
+  const auto found = at_.values.find(name);
+  if (found == at_.values.end()) {
+    throw Unsupported{fmt::format("it reads \"{}\", which no node before it makes", name)};
+  }
+  return found->second;
+}
+
+Value Call::value(const char* name) const {
+  std::string kind;
+  const Json& found = require(name, kind);
+  if (kind != "as_tensor") {
+    throw Unsupported{fmt::format("its argument \"{}\" is no tensor but {}", name, kind)};
+  }
+  return named(found.value("name", ""));
+}
+
+Value Call::value_or_absent(const char* name) const { return has(name) ? value(name) : Value(); }
+
+Values Call::values(const char* name) const {
+  std::string kind;
+  Values all;
+  for (const Json& each : require(name, kind)) all.push_back(named(each.value("name", "")));
+  return all;
+}
+
+Operand Call::operand(const char* name) const {
+  std::string kind;
+  const Json& found = require(name, kind);
+  if (kind == "as_tensor") return {named(found.value("name", "")), line()};
+  if (kind == "as_bool") return {found.get<bool>() ? 1.0 : 0.0, line()};
+  return {number_of(found), line()};
+}
+
+std::int64_t Call::integer(const char* name, std::optional<std::int64_t> otherwise) const {
+  std::string kind;
+  const Json* found = find(name, kind);
+  if (found == nullptr && otherwise) return *otherwise;
+  const Json& value = found != nullptr ? *found : require(name, kind);
+  if (!value.is_number_integer()) {
+    throw Unsupported{fmt::format("its argument \"{}\" is {}, and no whole number", name, kind)};
+  }
+  return value.get<std::int64_t>();
+}
+
+double Call::number(const char* name, std::optional<double> otherwise) const {
+  std::string kind;
+  const Json* found = find(name, kind);
+  if (found == nullptr && otherwise) return *otherwise;
+  return number_of(found != nullptr ? *found : require(name, kind));
+}
+
+bool Call::flag(const char* name, std::optional<bool> otherwise) const {
+  std::string kind;
+  const Json* found = find(name, kind);
+  if (found == nullptr && otherwise) return *otherwise;
+  const Json& value = found != nullptr ? *found : require(name, kind);
+  return value.is_boolean() ? value.get<bool>() : number_of(value) != 0;
+}
+
+std::string Call::text(const char* name, const char* otherwise) const {
+  std::string kind;
+  const Json* found = find(name, kind);
+  return found != nullptr && found->is_string() ? found->get<std::string>() : otherwise;
+}
+
+std::vector<std::int64_t> Call::integers(const char* name,
+                                         std::optional<std::vector<std::int64_t>> otherwise) const {
+  const auto found = optional_integers(name);
+  if (found) return *found;
+  if (otherwise) return *otherwise;
+  throw Unsupported{fmt::format("it has no argument \"{}\"", name)};
+}
+
+std::optional<std::int64_t> Call::optional_integer(const char* name) const {
+  return has(name) ? std::optional(integer(name)) : std::nullopt;
+}
+
+std::optional<double> Call::optional_number(const char* name) const {
+  return has(name) ? std::optional(number(name)) : std::nullopt;
+}
+
+std::optional<std::vector<std::int64_t>> Call::optional_integers(const char* name) const {
+  std::string kind;
+  const Json* found = find(name, kind);
+  if (found == nullptr) return std::nullopt;
+  return integers_of(*found, kind, name);
+}
+
+// ---- types and buffers -------------------------------------------------------------------------
+
+const Type& Call::output(std::size_t index) const {
+  const auto found = index < node_.outputs.size() ? program_.types.find(node_.outputs[index])
+                                                  : program_.types.end();
+  if (found == program_.types.end()) throw Unsupported{"the file has no type of its output"};
+  return found->second;
+}
+
+Value Call::promoted(const char* name) const {
+  const Value x = value(name);
+  return x.element() == output().element ? x : x.cast(output().element, line());
+}
+
+Operand Call::promoted_operand(const char* name) const {
+  const Operand x = operand(name);
+  return x.number ? x : Operand(promoted(name), line());
+}
+
+ProgramBuffer* Call::buffer(const char* name) const {
+  std::string kind;
+  const Json& found = require(name, kind);
+  const auto at = at_.buffers.find(found.value("name", ""));
+  return at != at_.buffers.end() ? &at->second : nullptr;
+}
+
+void Call::assign_buffer(const char* name, Value next) const {
+  std::string kind;
+  const std::string value = require(name, kind).value("name", "");
+  assign(at_.emitter, at_.buffers.at(value).buffer, next, line());
+  at_.values[value] = next;
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+std::string_view without_overload(std::string_view target) {
+  const std::size_t first = target.find('.');
+  return target.substr(0, target.find('.', first == target.npos ? 0 : first + 1));
+}
+
+const Translation* find_translation(std::string_view target) {
+  static const Table table = [] {
+    Table all;
+    add_elementwise(all);
+    add_shapes(all);
+    add_reductions(all);
+    add_layers(all);
+    add_losses(all);
+    return all;
+  }();
+  const auto found = table.find(without_overload(target));
+  return found != table.end() ? &found->second : nullptr;
+}
+
+}  // namespace metronome::pt2

@@ -1,0 +1,337 @@
+// Elementwise functions of ATen, in the words of ours. Operands are cast to the element of the
+// result first, as ATen's promotion has it; of comparisons to one that holds both.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <string>
+#include <utility>
+
+#include "executor/import/call.h"
+#include "ops/language/activations.h"
+#include "ops/language/derived.h"
+#include "ops/language/indexing.h"
+
+namespace metronome::pt2 {
+namespace {
+
+template <class F>
+void add_unary(Table& table, const char* name, F function) {
+  table[std::string("aten.") + name] = [function](const Call& c) {
+    return Values{function(c.promoted("self"), c.line())};
+  };
+}
+
+template <class F>
+void add_binary(Table& table, const char* name, F function) {
+  table[std::string("aten.") + name] = [function](const Call& c) {
+    return Values{function(c.promoted_operand("self"), c.promoted_operand("other"))};
+  };
+}
+
+/// Both operands of a comparison in one element type: that of the floating one, or f64 beside a
+/// number that is not whole.
+std::pair<Operand, Operand> compared(const Call& c) {
+  Operand a = c.operand("self"), b = c.operand("other");
+  const auto cast = [&](Operand& x, Element to) {
+    if (!x.number && x.value.element() != to) x = Operand(x.value.cast(to, c.line()), c.line());
+  };
+  const Element left = a.number ? b.value.element() : a.value.element();
+  const Element right = b.number ? left : b.value.element();
+  const double number = a.number.value_or(b.number.value_or(0));
+  Element both = left;
+  if (left != right) both = is_floating(left) ? left : is_floating(right) ? right : i64;
+  const bool whole = std::floor(number) == number;
+  if (!is_floating(both) && (a.number || b.number)) both = whole && both != bool_ ? both : f64;
+  cast(a, both);
+  cast(b, both);
+  return {a, b};
+}
+
+template <class F>
+void add_comparison(Table& table, const char* name, F function) {
+  table[std::string("aten.") + name] = [function](const Call& c) {
+    const auto [a, b] = compared(c);
+    return Values{function(a, b)};
+  };
+}
+
+Operand times(const Operand& x, double factor, Line line) {
+  if (factor == 1) return x;
+  if (x.number) return {*x.number * factor, line};
+  return {x.value * Operand(factor, line), line};
+}
+
+Values divide(const Call& c) {
+  const Operand a = c.promoted_operand("self"), b = c.promoted_operand("other");
+  const std::string mode = c.text("rounding_mode", "");
+  if (mode == "floor") return {floor_divide(a, b)};
+  const Value quotient = a / b;
+  return {mode == "trunc" ? trunc(quotient, c.line()) : quotient};
+}
+
+Values clamp_between(const Call& c) {
+  Value x = c.promoted("self");
+  for (const char* name : {"min", "max"}) {
+    if (!c.has(name)) continue;
+    const Operand bound = c.promoted_operand(name);
+    x = name == std::string("min") ? maximum({x, c.line()}, bound) : minimum({x, c.line()}, bound);
+  }
+  return {x};
+}
+
+Values softplus_of(const Call& c) {
+  const double beta = c.number("beta", 1);
+  const Value x = c.promoted("self");
+  if (beta == 1) return {softplus(x, c.line())};
+  return {softplus(x * Operand(beta, c.line()), c.line()) * Operand(1 / beta, c.line())};
+}
+
+Values elu_of(const Call& c) {
+  if (c.number("input_scale", 1) != 1) throw Unsupported{"its input_scale is not 1"};
+  const Value y = elu(c.promoted("self"), c.number("alpha", 1), c.line());
+  return {times({y, c.line()}, c.number("scale", 1), c.line()).value};
+}
+
+/// A value in the element and shape of the output, wherever it came from.
+Values as_output(const Call& c, const char* name) {
+  const Value x = c.promoted(name);
+  return {x.shape() == c.output().shape ? x : expand(x, c.output().shape, c.line())};
+}
+
+Values filled(const Call& c, double number) {
+  return {make_constant(c.emitter(), number, c.output(), c.line())};
+}
+
+Values series(const Call& c) {
+  const double start = c.number("start", 0), step = c.number("step", 1);
+  std::vector<double> numbers;
+  for (std::int64_t i = 0; i < c.output().numel(); ++i) {
+    numbers.push_back(start + step * static_cast<double>(i));
+  }
+  return {make_constant(c.emitter(), numbers, c.output(), c.line())};
+}
+
+Values added_product(const Call& c, bool divides) {
+  const Value a = c.promoted("tensor1"), b = c.promoted("tensor2");
+  const Value product = divides ? a / b : a * b;
+  return {c.promoted("self") + times({product, c.line()}, c.number("value", 1), c.line())};
+}
+
+/// Formulas of the functions above.
+void add_formulas(Table& t) {
+  const auto half = [](Value x, Line line) { return x * Operand(0.5, line); };
+  add_unary(t, "sinh", [=](Value x, Line line) {
+    return half(exp(x, line) - exp(-Operand(x, line), line), line);
+  });
+  add_unary(t, "cosh", [=](Value x, Line line) {
+    return half(exp(x, line) + exp(-Operand(x, line), line), line);
+  });
+  add_unary(t, "frac", [](Value x, Line line) { return x - trunc(x, line); });
+  add_binary(t, "hypot", [](Operand a, Operand b) { return sqrt(a * a + b * b, a.line); });
+  add_binary(t, "logaddexp", [](Operand a, Operand b) {
+    return maximum(a, b) + log1p(exp(-abs(a - b, a.line), a.line), a.line);
+  });
+  add_binary(t, "logical_xor", not_equal);
+  add_binary(t, "bitwise_xor", not_equal);
+  t["aten.addcmul"] = [](const Call& c) { return added_product(c, false); };
+  t["aten.addcdiv"] = [](const Call& c) { return added_product(c, true); };
+  t["aten.lerp"] = [](const Call& c) {
+    const Value start = c.promoted("self"), end = c.promoted("end");
+    return Values{start + (end - start) * c.promoted_operand("weight")};
+  };
+  t["aten.threshold"] = [](const Call& c) {
+    const Value x = c.value("self");
+    return Values{where(x > Operand(c.number("threshold"), c.line()), {x, c.line()},
+                        {c.number("value"), c.line()}, c.line())};
+  };
+  t["aten.celu"] = [](const Call& c) {
+    const double alpha = c.number("alpha", 1);
+    const Value x = c.value("self"), scaled = x * Operand(1 / alpha, c.line());
+    return Values{
+        maximum({x, c.line()}, {0, c.line()}) +
+        minimum({expm1(scaled, c.line()) * Operand(alpha, c.line()), c.line()}, {0, c.line()})};
+  };
+  for (const bool hard : {true, false}) {
+    t[hard ? "aten.hardshrink" : "aten.softshrink"] = [hard](const Call& c) {
+      const double edge = c.number("lambd", 0.5);
+      const Value x = c.value("self");
+      const Value beyond = abs(x, c.line()) > Operand(edge, c.line());
+      const Value kept = hard ? x : x - sign(x, c.line()) * Operand(edge, c.line());
+      return Values{where(beyond, {kept, c.line()}, {0, c.line()}, c.line())};
+    };
+  }
+  t["aten.isfinite"] = [](const Call& c) {
+    const Operand infinity(std::numeric_limits<double>::infinity(), c.line());
+    return Values{abs(c.value("self"), c.line()) < infinity};
+  };
+}
+
+void add_functions(Table& t) {
+  add_unary(t, "abs", abs);
+  add_unary(t, "sign", sign);
+  add_unary(t, "exp", exp);
+  add_unary(t, "log", log);
+  add_unary(t, "expm1", expm1);
+  add_unary(t, "log1p", log1p);
+  add_unary(t, "floor", floor);
+  add_unary(t, "ceil", ceil);
+  add_unary(t, "round", round);
+  add_unary(t, "trunc", trunc);
+  add_unary(t, "sin", sin);
+  add_unary(t, "cos", cos);
+  add_unary(t, "sqrt", sqrt);
+  add_unary(t, "rsqrt", rsqrt);
+  add_unary(t, "reciprocal", reciprocal);
+  add_unary(t, "square", square);
+  add_unary(t, "tanh", tanh);
+  add_unary(t, "sigmoid", sigmoid);
+  add_unary(t, "relu", relu);
+  add_unary(t, "silu", silu);
+  add_unary(t, "selu", selu);
+  add_unary(t, "relu6", relu6);
+  add_unary(t, "mish", mish);
+  add_unary(t, "hardswish", hardswish);
+  add_unary(t, "hardsigmoid", hardsigmoid);
+  add_unary(t, "log_sigmoid", logsigmoid);
+  add_unary(t, "logical_not", logical_not);
+  add_unary(t, "bitwise_not", logical_not);
+  add_unary(t, "neg", [](Value x, Line line) { return -Operand(x, line); });
+  add_unary(t, "log2",
+            [](Value x, Line line) { return log(x, line) * Operand(std::numbers::log2e, line); });
+  add_unary(t, "log10",
+            [](Value x, Line line) { return log(x, line) * Operand(std::numbers::log10e, line); });
+  add_unary(t, "exp2",
+            [](Value x, Line line) { return exp(x * Operand(std::numbers::ln2, line), line); });
+  add_unary(t, "tan", [](Value x, Line line) { return sin(x, line) / cos(x, line); });
+  t["aten.gelu"] = [](const Call& c) {
+    const Value x = c.promoted("self");
+    return Values{c.text("approximate", "none") == "tanh" ? gelu_tanh(x, c.line())
+                                                          : gelu(x, c.line())};
+  };
+  t["aten.softplus"] = softplus_of;
+  t["aten.elu"] = elu_of;
+  t["aten.leaky_relu"] = [](const Call& c) {
+    return Values{leaky_relu(c.promoted("self"), c.number("negative_slope", 0.01), c.line())};
+  };
+  t["aten.hardtanh"] = [](const Call& c) {
+    return Values{
+        hardtanh(c.promoted("self"), c.number("min_val", -1), c.number("max_val", 1), c.line())};
+  };
+  t["aten.prelu"] = [](const Call& c) {
+    return Values{prelu(c.value("self"), c.value("weight"), c.line())};
+  };
+  t["aten.glu"] = [](const Call& c) {
+    return Values{glu(c.value("self"), c.integer("dim", -1), c.line())};
+  };
+  t["aten.isnan"] = [](const Call& c) {
+    const Operand x(c.value("self"), c.line());
+    return Values{not_equal(x, x)};
+  };
+}
+
+}  // namespace
+
+void add_elementwise(Table& t) {
+  add_functions(t);
+  add_formulas(t);
+  t["aten.add"] = [](const Call& c) {
+    return Values{c.promoted_operand("self") +
+                  times(c.promoted_operand("other"), c.number("alpha", 1), c.line())};
+  };
+  t["aten.sub"] = [](const Call& c) {
+    return Values{c.promoted_operand("self") -
+                  times(c.promoted_operand("other"), c.number("alpha", 1), c.line())};
+  };
+  t["aten.rsub"] = [](const Call& c) {
+    return Values{c.promoted_operand("other") -
+                  times(c.promoted_operand("self"), c.number("alpha", 1), c.line())};
+  };
+  add_binary(t, "mul", [](Operand a, Operand b) { return a * b; });
+  t["aten.div"] = divide;
+  t["aten.true_divide"] = divide;
+  add_binary(t, "floor_divide", floor_divide);
+  add_binary(t, "remainder", remainder);
+  add_binary(t, "fmod", fmod);
+  add_binary(t, "minimum", minimum);
+  add_binary(t, "maximum", maximum);
+  add_binary(t, "logical_and", logical_and);
+  add_binary(t, "logical_or", logical_or);
+  add_binary(t, "bitwise_and", logical_and);
+  add_binary(t, "bitwise_or", logical_or);
+  add_binary(t, "__and__", logical_and);
+  add_binary(t, "__or__", logical_or);
+  t["aten.pow"] = [](const Call& c) {
+    return Values{pow(c.promoted_operand("self"), c.promoted_operand("exponent"))};
+  };
+  add_comparison(t, "eq", equal);
+  add_comparison(t, "ne", not_equal);
+  add_comparison(t, "lt", [](Operand a, Operand b) { return a < b; });
+  add_comparison(t, "le", [](Operand a, Operand b) { return a <= b; });
+  add_comparison(t, "gt", [](Operand a, Operand b) { return a > b; });
+  add_comparison(t, "ge", [](Operand a, Operand b) { return a >= b; });
+  t["aten.clamp"] = clamp_between;
+  t["aten.clamp_min"] = clamp_between;
+  t["aten.clamp_max"] = clamp_between;
+  t["aten.where"] = [](const Call& c) {
+    return Values{where(c.value("condition"), c.promoted_operand("self"),
+                        c.promoted_operand("other"), c.line())};
+  };
+  t["aten.masked_fill"] = [](const Call& c) {
+    return Values{
+        masked_fill(c.value("self"), c.value("mask"), c.promoted_operand("value"), c.line())};
+  };
+  for (const char* name : {"to", "_to_copy", "type_as", "clone", "alias", "contiguous",
+                           "lift_fresh_copy", "expand", "expand_as", "broadcast_to"}) {
+    t[std::string("aten.") + name] = [](const Call& c) { return as_output(c, "self"); };
+  }
+  t["aten.copy"] = [](const Call& c) { return as_output(c, "src"); };
+  t["aten.fill"] = [](const Call& c) {
+    const Operand value = c.promoted_operand("value");
+    if (value.number) return filled(c, *value.number);
+    return Values{expand(value.value, c.output().shape, c.line())};
+  };
+  t["aten.broadcast_tensors"] = [](const Call& c) {
+    Values all = c.values("tensors");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i].shape() != c.output(i).shape) {
+        all[i] = expand(all[i], c.output(i).shape, c.line());
+      }
+    }
+    return all;
+  };
+  t["aten.detach"] = [](const Call& c) { return Values{stop_gradient(c.value("self"), c.line())}; };
+  for (const char* name : {"zeros", "zeros_like", "new_zeros"}) {
+    t[std::string("aten.") + name] = [](const Call& c) { return filled(c, 0); };
+  }
+  for (const char* name : {"ones", "ones_like", "new_ones"}) {
+    t[std::string("aten.") + name] = [](const Call& c) { return filled(c, 1); };
+  }
+  for (const char* name : {"full", "full_like", "new_full"}) {
+    t[std::string("aten.") + name] = [](const Call& c) {
+      return filled(c, c.number("fill_value"));
+    };
+  }
+  t["aten.scalar_tensor"] = [](const Call& c) { return filled(c, c.number("s")); };
+  t["aten.arange"] = series;
+  t["aten.linspace"] = [](const Call& c) {
+    const double start = c.number("start"), end = c.number("end");
+    const auto steps = static_cast<double>(c.integer("steps"));
+    std::vector<double> numbers;
+    for (std::int64_t i = 0; i < c.integer("steps"); ++i) {
+      const double share = steps > 1 ? static_cast<double>(i) / (steps - 1) : 0;
+      numbers.push_back(start + share * (end - start));
+    }
+    return Values{make_constant(c.emitter(), numbers, c.output(), c.line())};
+  };
+  t["aten.eye"] = [](const Call& c) {
+    const Type& type = c.output();
+    std::vector<double> numbers(static_cast<std::size_t>(type.numel()), 0);
+    for (std::int64_t i = 0; i < std::min(type.shape[0], type.shape[1]); ++i) {
+      numbers[static_cast<std::size_t>(i * type.shape[1] + i)] = 1;
+    }
+    return Values{make_constant(c.emitter(), numbers, type, c.line())};
+  };
+}
+
+}  // namespace metronome::pt2

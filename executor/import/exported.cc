@@ -1,0 +1,386 @@
+// Reads the archive's JSON. Each step says what it misses as a ImportRefusal, to which
+// `read_program` adds the file:
+//
+//   header      schema version, byte order, the model's name
+//   types       type of each tensor value; sizes must be numbers
+//   signature   which values are parameters, buffers, constants and inputs; which outputs are
+//   buffers weights     a tensor's numbers, gathered from the bytes of its storage by strides nodes
+//   target, arguments by name, outputs, the user's line
+#include "executor/import/exported.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "executor/import/archive.h"
+#include "graph/ir/error.h"
+#include "graph/ir/half.h"
+
+namespace metronome::pt2 {
+namespace {
+
+constexpr int kMajor = 8, kMinor = 17;  // of the schema that this reads
+
+/// The one member of a JSON object, as of {"as_int": 3}.
+std::pair<std::string, const Json*> only_member(const Json& object, std::string_view what) {
+  if (!object.is_object() || object.size() != 1) {
+    refuse(fmt::format("{} is no object of one member: {}", what, object.dump().substr(0, 80)));
+  }
+  return {object.begin().key(), &object.begin().value()};
+}
+
+const Json& member(const Json& object, const char* name, std::string_view what) {
+  if (!object.is_object() || !object.contains(name)) {
+    refuse(fmt::format("{} has no \"{}\"", what, name));
+  }
+  return object[name];
+}
+
+std::string string_in(const Json& object, const char* name, std::string_view what) {
+  const Json& found = member(object, name, what);
+  if (!found.is_string()) refuse(fmt::format("\"{}\" of {} is no string", name, what));
+  return found.get<std::string>();
+}
+
+const Json& list_in(const Json& object, const char* name, std::string_view what) {
+  const Json& found = member(object, name, what);
+  if (!found.is_array()) refuse(fmt::format("\"{}\" of {} is no list", name, what));
+  return found;
+}
+
+std::int64_t number_in(const Json& size, std::string_view what) {
+  const auto [kind, value] = only_member(size, what);
+  if (kind == "as_int" && value->is_number_integer()) return value->get<std::int64_t>();
+  const auto text = value->is_object() && value->contains("expr_str")
+                        ? (*value)["expr_str"].get<std::string>()
+                        : value->dump();
+  refuse(fmt::format("{} is {}, and not a number: export it with sizes that are", what, text));
+}
+
+Element element_of(const Json& meta, std::string_view what) {
+  switch (member(meta, "dtype", what).get<int>()) {
+    case 4:
+      return i32;
+    case 5:
+      return i64;
+    case 6:
+      return f16;
+    case 7:
+      return f32;
+    case 8:
+      return f64;
+    case 12:
+      return bool_;
+    case 13:
+      return bf16;
+    default:
+      refuse(fmt::format("{} has a dtype that is neither floating nor i32, i64 or bool: {}", what,
+                         meta["dtype"].dump()));
+  }
+}
+
+Shape shape_in(const Json& meta, const char* name, std::string_view what) {
+  Shape shape;
+  for (const Json& size : list_in(meta, name, what)) {
+    shape.push_back(number_in(size, fmt::format("a number of \"{}\" of {}", name, what)));
+  }
+  return shape;
+}
+
+Type type_of(const Json& meta, std::string_view what) {
+  return {element_of(meta, what), shape_in(meta, "sizes", what)};
+}
+
+// ---- weights -----------------------------------------------------------------------------------
+
+double number_at(const std::byte* at, Element element) {
+  const auto as = [&](auto number) {
+    std::memcpy(&number, at, sizeof number);
+    return static_cast<double>(number);
+  };
+  switch (element) {
+    case f32:
+      return as(float());
+    case f64:
+      return as(double());
+    case f16:
+      return as(Float16());
+    case bf16:
+      return as(BFloat16());
+    case i32:
+      return as(std::int32_t());
+    case i64:
+      return as(std::int64_t());
+    case bool_:
+      return *at != std::byte{0} ? 1 : 0;
+  }
+  throw InternalError("an element type out of range");
+}
+
+/// Whether a shape has so many elements at most.
+bool numel_within(const Shape& shape, std::int64_t most) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) {
+    if (size == 0) return true;
+    if (size < 0 || count > most / size) return false;
+    count *= size;
+  }
+  return true;
+}
+
+/// The numbers of a tensor, row by row, from the bytes of its storage.
+std::vector<double> numbers_of(const std::vector<std::byte>& bytes, const Json& meta,
+                               const Type& type, const std::string& what) {
+  const Shape strides = shape_in(meta, "strides", what);
+  const std::int64_t offset =
+      number_in(member(meta, "storage_offset", what), "the offset of " + what);
+  const auto size = static_cast<std::int64_t>(size_of(type.element));
+  const auto held = static_cast<std::int64_t>(bytes.size()) / size;
+  std::int64_t last = offset;
+  bool sensible = strides.size() == type.shape.size() && offset >= 0 && offset <= held;
+  for (std::size_t d = 0; sensible && d < strides.size(); ++d) {
+    const std::int64_t steps = std::max<std::int64_t>(type.shape[d] - 1, 0);
+    sensible = type.shape[d] >= 0 && strides[d] >= 0 &&
+               (steps == 0 || strides[d] <= (held - last) / steps);
+    if (sensible) last += steps * strides[d];
+  }
+  // Strides of 0 may claim more than there is, but not everything.
+  constexpr std::int64_t kMostRepeated = 1 << 24;
+  sensible = sensible && numel_within(type.shape, std::max(held, kMostRepeated));
+  if (!sensible || (type.numel() > 0 && last >= held)) {
+    refuse(fmt::format("{} reaches beyond the {} elements of its storage", what, held));
+  }
+  std::vector<double> numbers;
+  numbers.reserve(static_cast<std::size_t>(type.numel()));
+  Shape at(type.shape.size(), 0);
+  for (std::int64_t i = 0; i < type.numel(); ++i) {
+    std::int64_t element = offset;
+    for (std::size_t d = 0; d < at.size(); ++d) element += at[d] * strides[d];
+    numbers.push_back(number_at(bytes.data() + element * size, type.element));
+    for (std::size_t d = at.size(); d-- > 0 && ++at[d] == type.shape[d];) at[d] = 0;
+  }
+  return numbers;
+}
+
+/// Weights, or constants, by name.
+class PayloadFolder {
+ public:
+  PayloadFolder(const Archive& archive, std::string folder, const std::string& model)
+      : archive_(archive), folder_(std::move(folder)) {
+    const std::string kind = folder_ == "data/weights/" ? "weights" : "constants";
+    const std::string file = fmt::format("{}{}_{}_config.json", folder_, model, kind);
+    if (!archive.has(file)) return;
+    const Json json = Json::parse(archive.text(file), nullptr, false);
+    config_ = member(json, "config", file);
+  }
+
+  bool has(const std::string& name) const { return config_.contains(name); }
+  void read(ExportedTensor& tensor) {
+    const std::string what = fmt::format("\"{}\"", tensor.name);
+    const Json& entry = member(config_, tensor.name.c_str(), folder_ + "..._config.json");
+    if (entry.value("use_pickle", false)) refuse(what + " is a pickle, which is not opened");
+    const Json& meta = member(entry, "tensor_meta", what);
+    tensor.type = type_of(meta, what);
+    tensor.trained = meta.value("requires_grad", false);
+    const std::string path = string_in(entry, "path_name", what);
+    if (path.find('/') != path.npos) refuse(fmt::format("{} lies at \"{}\"", what, path));
+    tensor.numbers = numbers_of(archive_.read(folder_ + path), meta, tensor.type, what);
+    tensor.same_as = first_of(tensor.name, path, meta);
+  }
+
+ private:
+  /// The tensor that was read first with this place in this storage. Throws ImportRefusal for one
+  /// that shares a part of it: steps would have to change both.
+  std::string first_of(const std::string& name, const std::string& path, const Json& meta) {
+    const auto place = [](const Json& of) {
+      return std::tie(of["sizes"], of["strides"], of["storage_offset"]);
+    };
+    const auto extent = [](const Json& of) {
+      std::int64_t last = of["storage_offset"]["as_int"];
+      const std::int64_t first = last;
+      for (std::size_t d = 0; d < of["sizes"].size(); ++d) {
+        last += (of["sizes"][d]["as_int"].get<std::int64_t>() - 1) *
+                of["strides"][d]["as_int"].get<std::int64_t>();
+      }
+      return std::pair(first, last);
+    };
+    for (const auto& [other, its] : read_[path]) {
+      if (place(*its) == place(meta)) return other;
+      const auto [a, b] = extent(*its);
+      const auto [first, last] = extent(meta);
+      if (first <= b && a <= last && meta.value("requires_grad", false)) {
+        refuse(fmt::format("\"{}\" shares a part of its memory with \"{}\"", name, other));
+      }
+    }
+    read_[path].emplace_back(name, &meta);
+    return "";
+  }
+
+  const Archive& archive_;
+  std::string folder_;
+  Json config_ = Json::object();
+  /// [file] the tensors that were read of it.
+  std::map<std::string, std::vector<std::pair<std::string, const Json*>>> read_;
+};
+
+// ---- the graph ---------------------------------------------------------------------------------
+
+/// "net.py:9 in forward" of the last of the user's own lines in a stack trace: torch's are left
+/// out.
+std::string where_of(const Json& node) {
+  if (!node.contains("metadata") || !node["metadata"].is_object()) return "";
+  const std::string trace = node["metadata"].value("stack_trace", "");
+  std::string found;
+  for (std::size_t at = trace.find("File \""); at != trace.npos;
+       at = trace.find("File \"", at + 1)) {
+    const std::size_t file = at + 6, end = trace.find('"', file);
+    const std::size_t line = trace.find(", line ", file), in = trace.find(", in ", file);
+    if (end == trace.npos || line == trace.npos || in == trace.npos) continue;
+    const std::string path = trace.substr(file, end - file);
+    if (!found.empty() && path.find("torch/nn/") != path.npos) continue;
+    const std::size_t number = line + 7;
+    found = fmt::format("{}:{} in {}", path.substr(path.rfind('/') + 1),
+                        trace.substr(number, trace.find(',', number) - number),
+                        trace.substr(in + 5, trace.find('\n', in) - in - 5));
+  }
+  return found;
+}
+
+std::string tensor_name(const Json& argument, std::string_view what) {
+  const auto [kind, value] = only_member(argument, what);
+  if (kind != "as_tensor") return "";
+  return string_in(*value, "name", what);
+}
+
+ExportedNode node_of(const Json& json, std::size_t index) {
+  ExportedNode node;
+  const std::string what = fmt::format("node {}", index);
+  node.target = string_in(json, "target", what);
+  for (const std::string_view prefix : {"torch.ops.", "torch._ops."}) {
+    if (node.target.starts_with(prefix)) node.target.erase(0, prefix.size());
+  }
+  node.where = where_of(json);
+  for (const Json& input : list_in(json, "inputs", what)) {
+    node.arguments[string_in(input, "name", what)] = member(input, "arg", what);
+  }
+  for (const Json& output : list_in(json, "outputs", what)) {
+    const auto [kind, value] = only_member(output, "an output of " + what);
+    if (kind == "as_tensors") {
+      for (const Json& one : *value) node.outputs.push_back(string_in(one, "name", what));
+    } else {
+      node.outputs.push_back(kind == "as_tensor" ? string_in(*value, "name", what) : "");
+    }
+  }
+  return node;
+}
+
+void read_inputs(const Json& signature, PayloadFolder weights, PayloadFolder constants,
+                 ExportedProgram& program) {
+  using Kind = ExportedTensor::Kind;
+  for (const Json& spec : list_in(signature, "input_specs", "the signature")) {
+    const auto [kind, value] = only_member(spec, "an input of the signature");
+    const auto tensor = [&](Kind of, const char* name) {
+      ExportedTensor made{.kind = of,
+                          .name = string_in(*value, name, kind),
+                          .value = string_in(member(*value, "arg", kind), "name", kind),
+                          .type = {},
+                          .numbers = {}};
+      (weights.has(made.name) ? weights : constants).read(made);
+      program.tensors.push_back(std::move(made));
+    };
+    if (kind == "parameter") {
+      tensor(Kind::parameter, "parameter_name");
+    } else if (kind == "buffer") {
+      tensor(Kind::buffer, "buffer_name");
+    } else if (kind == "tensor_constant") {
+      tensor(Kind::constant, "tensor_constant_name");
+    } else if (kind == "user_input") {
+      const std::string name = tensor_name(member(*value, "arg", kind), "an input");
+      if (!name.empty()) program.inputs.push_back(name);
+    } else if (kind != "constant_input") {
+      refuse(fmt::format("its signature has an input of the kind \"{}\"", kind));
+    }
+  }
+}
+
+void read_outputs(const Json& signature, ExportedProgram& program) {
+  for (const Json& spec : list_in(signature, "output_specs", "the signature")) {
+    const auto [kind, value] = only_member(spec, "an output of the signature");
+    if (kind == "user_output") {
+      const std::string name = tensor_name(member(*value, "arg", kind), "an output");
+      if (!name.empty()) program.outputs.push_back({name, ""});
+    } else if (kind == "loss_output") {
+      program.outputs.push_back({string_in(member(*value, "arg", kind), "name", kind), ""});
+    } else if (kind == "buffer_mutation") {
+      program.outputs.push_back({string_in(member(*value, "arg", kind), "name", kind),
+                                 string_in(*value, "buffer_name", kind)});
+    } else {
+      refuse(fmt::format("its signature has an output of the kind \"{}\"", kind));
+    }
+  }
+}
+
+std::string model_of(const Archive& archive, std::string_view asked) {
+  std::vector<std::string> models;
+  for (const std::string& file : archive.in("models/")) {
+    if (file.ends_with(".json")) models.push_back(file.substr(0, file.size() - 5));
+  }
+  if (models.empty()) refuse("it has no models/NAME.json: torch.export.save writes one");
+  const bool found = std::ranges::find(models, asked) != models.end();
+  if (found || (asked.empty() && models.size() == 1))
+    return asked.empty() ? models[0] : std::string(asked);
+  refuse(fmt::format("{}; it has {}",
+                     asked.empty() ? "it has several models: name one as the option `model`"
+                                   : fmt::format("it has no model \"{}\"", asked),
+                     fmt::join(models, ", ")));
+}
+
+ExportedProgram read(const std::string& file, std::string_view asked) {
+  const Archive archive(file);
+  if (archive.has("byteorder") && !archive.text("byteorder").starts_with("little")) {
+    refuse("its numbers are not little-endian");
+  }
+  const std::string model = model_of(archive, asked);
+  const std::string what = fmt::format("models/{}.json", model);
+  const Json json = Json::parse(archive.text(what), nullptr, false);
+  if (json.is_discarded()) refuse(what + " is no JSON");
+  const Json& version = member(json, "schema_version", what);
+  if (version.value("major", 0) != kMajor) {
+    refuse(fmt::format("its schema is {}.{}, and this reads {}.{}: save it again with torch 2.11",
+                       version.value("major", 0), version.value("minor", 0), kMajor, kMinor));
+  }
+  const Json& graph_module = member(json, "graph_module", what);
+  const Json& graph = member(graph_module, "graph", what);
+  ExportedProgram program{.file = file, .model = model};
+  for (const auto& [name, meta] : member(graph, "tensor_values", what).items()) {
+    program.types[name] = type_of(meta, fmt::format("\"{}\"", name));
+  }
+  const Json& signature = member(graph_module, "signature", what);
+  read_inputs(signature, PayloadFolder(archive, "data/weights/", model),
+              PayloadFolder(archive, "data/constants/", model), program);
+  read_outputs(signature, program);
+  for (const std::string& input : program.inputs) {
+    if (!program.types.contains(input)) refuse(fmt::format("its input \"{}\" has no type", input));
+  }
+  for (const Json& node : list_in(graph, "nodes", what)) {
+    program.nodes.push_back(node_of(node, program.nodes.size()));
+  }
+  return program;
+}
+
+}  // namespace
+
+ExportedProgram read_program(const std::string& file, std::string_view model) {
+  try {
+    return read(file, model);
+  } catch (const ImportRefusal& refusal) {
+    throw RunError(fmt::format("{}: cannot be imported: {}", file, refusal.reason));
+  } catch (const Json::exception& error) {
+    throw RunError(fmt::format("{}: cannot be imported: {}", file, error.what()));
+  }
+}
+
+}  // namespace metronome::pt2

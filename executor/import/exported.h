@@ -1,0 +1,62 @@
+// A program of torch.export as its file has it: nodes over ATen's ops, weights, inputs and outputs.
+//
+//   net.pt2      a zip archive
+//   models/model.json              the graph: nodes, types of all values, signature
+//   data/weights/..._config.json   name -> file, type, sizes, strides, offset
+//   data/weights/weight_0          plain bytes of a storage, which tensors may share
+//   data/constants/...             the same of constants
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/type.h"
+
+namespace metronome::pt2 {
+
+using Json = nlohmann::json;
+
+struct ExportedNode {
+  std::string target;                     ///< "aten.conv2d.default"
+  std::map<std::string, Json> arguments;  ///< those that are no default
+  std::vector<std::string> outputs;       ///< values; "" for one that is not kept
+  std::string where;                      ///< the user's line: "net.py:9 in forward"
+};
+
+/// A parameter, a buffer or a constant.
+struct ExportedTensor {
+  enum class Kind : std::uint8_t { parameter, buffer, constant };
+  Kind kind = Kind::parameter;
+  std::string name;   ///< "layer1.0.conv1.weight"
+  std::string value;  ///< in the graph
+  Type type;
+  bool trained = true;
+  std::vector<double> numbers;  ///< row-major
+  /// The first of those that are the same tensor under another name, as tied weights are; else
+  /// empty.
+  std::string same_as = {};
+};
+
+struct ExportedOutput {
+  std::string value;
+  std::string buffer;  ///< that it is the new value of; else empty: an output for the user
+};
+
+struct ExportedProgram {
+  std::string file, model;
+  std::vector<ExportedTensor> tensors = {};
+  std::vector<std::string> inputs = {};  ///< values that are given, in order
+  std::vector<ExportedNode> nodes = {};
+  std::vector<ExportedOutput> outputs = {};
+  std::map<std::string, Type> types = {};  ///< of each tensor value
+};
+
+/// Reads a model of the archive; `model` may be empty if there is one. Throws RunError
+/// "FILE: cannot be imported: REASON".
+ExportedProgram read_program(const std::string& file, std::string_view model);
+
+}  // namespace metronome::pt2

@@ -1,0 +1,280 @@
+// Layers of ATen, whose weights are operands: convolutions, pools, norms, embeddings, attention,
+// recurrent sequences, dropout.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "executor/import/call.h"
+#include "graph/ir/structural.h"
+#include "ops/batch_norm/batch_norm.h"
+#include "ops/dropout/dropout.h"
+#include "ops/language/layers.h"
+#include "ops/layer_norm/layer_norm.h"
+#include "ops/layers/attention.h"
+#include "ops/layers/convolution.h"
+#include "ops/layers/norms.h"
+#include "ops/layers/pooling.h"
+#include "ops/recurrent/recurrent.h"
+
+namespace metronome::pt2 {
+namespace {
+
+/// One number for all spatial dimensions, or one for each.
+SpatialNumbers spatial(const std::vector<std::int64_t>& numbers, std::int64_t dimensions) {
+  if (dimensions < 1) throw Unsupported{"its operand has no batch"};
+  if (numbers.size() == 1)
+    return SpatialNumbers(Shape(static_cast<std::size_t>(dimensions), numbers[0]));
+  return SpatialNumbers(numbers);
+}
+
+/// `of` is conv1d, conv2d and conv3d, or their transposed forms.
+template <class Arguments, class... Of>
+Values convolve_by(const Call& c, const Arguments& how, const Of&... of) {
+  const Value x = c.value("input"), weight = c.value("weight"), bias = c.value_or_absent("bias");
+  std::int64_t dimensions = 0;
+  Values made;
+  const auto apply_if = [&](const auto& convolution) {
+    if (x.rank() - 2 != ++dimensions) return;
+    made = {bias.present() ? convolution(x, weight, bias, how, c.line())
+                           : convolution(x, weight, how, c.line())};
+  };
+  (apply_if(of), ...);
+  if (made.empty()) throw Unsupported{fmt::format("its operand has {} dimensions", x.rank())};
+  return made;
+}
+
+Values convolve_transposed(const Call& c) {
+  const std::int64_t d = c.value("input").rank() - 2;
+  const ConvTransposeArguments how{
+      .stride = spatial(c.integers("stride", {{1}}), d),
+      .padding = spatial(c.integers("padding", {{0}}), d),
+      .output_padding = spatial(c.integers("output_padding", {{0}}), d),
+      .dilation = spatial(c.integers("dilation", {{1}}), d),
+      .groups = c.integer("groups", 1)};
+  return convolve_by(
+      c, how, [](auto... of) { return conv_transpose1d(of...); },
+      [](auto... of) { return conv_transpose2d(of...); },
+      [](auto... of) { return conv_transpose3d(of...); });
+}
+
+Values convolve(const Call& c) {
+  if (c.flag("transposed", false)) return convolve_transposed(c);
+  const std::int64_t d = c.value("input").rank() - 2;
+  ConvArguments how{.stride = spatial(c.integers("stride", {{1}}), d),
+                    .dilation = spatial(c.integers("dilation", {{1}}), d),
+                    .groups = c.integer("groups", 1)};
+  const std::string padding = c.text("padding", "");
+  if (padding == "same") {
+    how.padding = same;
+  } else if (padding != "valid") {
+    how.padding = ConvPadding(spatial(c.integers("padding", {{0}}), d));
+  }
+  return convolve_by(
+      c, how, [](auto... of) { return conv1d(of...); }, [](auto... of) { return conv2d(of...); },
+      [](auto... of) { return conv3d(of...); });
+}
+
+Values max_pool(const Call& c) {
+  const Value x = c.value("self");
+  const std::int64_t d = x.rank() - 2;
+  const SpatialNumbers kernel = spatial(c.integers("kernel_size"), d);
+  MaxPoolOptions how{.padding = spatial(c.integers("padding", {{0}}), d),
+                     .dilation = spatial(c.integers("dilation", {{1}}), d),
+                     .ceil_mode = c.flag("ceil_mode", false)};
+  const std::vector<std::int64_t> stride = c.integers("stride", {{}});
+  if (!stride.empty()) how.stride = spatial(stride, d);
+  if (d == 1) return {max_pool1d(x, kernel, how, c.line())};
+  return {d == 2 ? max_pool2d(x, kernel, how, c.line()) : max_pool3d(x, kernel, how, c.line())};
+}
+
+Values avg_pool(const Call& c) {
+  const Value x = c.value("self");
+  const std::int64_t d = x.rank() - 2;
+  const SpatialNumbers kernel = spatial(c.integers("kernel_size"), d);
+  AvgPoolOptions how{.padding = spatial(c.integers("padding", {{0}}), d),
+                     .ceil_mode = c.flag("ceil_mode", false),
+                     .count_include_pad = c.flag("count_include_pad", true),
+                     .divisor_override = c.optional_integer("divisor_override")};
+  const std::vector<std::int64_t> stride = c.integers("stride", {{}});
+  if (!stride.empty()) how.stride = spatial(stride, d);
+  if (d == 1) return {avg_pool1d(x, kernel, how, c.line())};
+  return {d == 2 ? avg_pool2d(x, kernel, how, c.line()) : avg_pool3d(x, kernel, how, c.line())};
+}
+
+Values adaptive_avg_pool(const Call& c) {
+  const Value x = c.value("self");
+  const std::int64_t d = x.rank() - 2;
+  const SpatialNumbers out = spatial(c.integers("output_size"), d);
+  if (d == 1) return {adaptive_avg_pool1d(x, out, c.line())};
+  return {d == 2 ? adaptive_avg_pool2d(x, out, c.line()) : adaptive_avg_pool3d(x, out, c.line())};
+}
+
+// ---- norms -------------------------------------------------------------------------------------
+
+Value number_like(const Call& c, double number, Type type) {
+  return make_constant(c.emitter(), number, std::move(type), c.line());
+}
+
+/// [C] as [1, C, 1, ...], for channels of x.
+Value by_channel(const Value& v, const Value& x, Line line) {
+  Shape shape(static_cast<std::size_t>(x.rank()), 1);
+  shape[1] = v.type().numel();
+  return v.reshape(shape, line);
+}
+
+Value scaled(const Call& c, Value y, const Value& x) {
+  if (const Value w = c.value_or_absent("weight"); w.present()) y = y * by_channel(w, x, c.line());
+  if (const Value b = c.value_or_absent("bias"); b.present()) y = y + by_channel(b, x, c.line());
+  return y;
+}
+
+Values layer_normed(const Call& c) {
+  const Value x = c.value("input");
+  const std::vector<std::int64_t> over = c.integers("normalized_shape");
+  std::int64_t width = 1;
+  for (const std::int64_t size : over) width *= size;
+  const bool one = over.size() == 1;
+  Shape rows(x.shape().begin(), x.shape().end() - static_cast<std::ptrdiff_t>(over.size()));
+  rows.push_back(width);
+  const Type type{x.element(), {width}};
+  const auto operand = [&](const char* name, double otherwise) {
+    if (!c.has(name)) return number_like(c, otherwise, type);
+    return one ? c.value(name) : c.value(name).reshape({width}, c.line());
+  };
+  const Value in = one ? x : x.reshape(rows, c.line());
+  const Value y = apply(LayerNorm{.eps = c.number("eps", 1e-5)},
+                        {in, operand("weight", 1), operand("bias", 0)}, c.line());
+  return {one ? y : y.reshape(x.shape(), c.line())};
+}
+
+/// With the batch's statistics, which move the running ones; else with those as they are.
+Values batch_normed(const Call& c, bool training, bool functional) {
+  const Value x = c.value("input");
+  const double eps = c.number("eps", 1e-5), momentum = c.number("momentum", 0.1);
+  const Type type{x.element(), {x.size(1)}};
+  const bool keeps = c.has("running_mean");
+  const auto operand = [&](const char* name, double otherwise) {
+    return c.has(name) ? c.value(name) : number_like(c, otherwise, type);
+  };
+  const Value mean = operand("running_mean", 0), variance = operand("running_var", 1);
+  if (!training) {
+    if (!keeps) throw Unsupported{"it has neither a batch's statistics nor running ones"};
+    const Value factor = rsqrt(variance + Operand(eps, c.line()), c.line());
+    const Value y = (x - by_channel(mean, x, c.line())) * by_channel(factor, x, c.line());
+    return {scaled(c, y, x)};
+  }
+  const Values made =
+      apply_all(BatchNorm{.eps = eps, .momentum = momentum},
+                {x, operand("weight", 1), operand("bias", 0), mean, variance}, 5, c.line());
+  if (functional) return {made[0], made[3], made[4], made[1], made[2]};
+  if (keeps) {
+    c.assign_buffer("running_mean", made[1]);
+    c.assign_buffer("running_var", made[2]);
+  }
+  return {made[0]};
+}
+
+Values group_normed(const Call& c) {
+  const Value x = c.value("input");
+  const Layer plain =
+      group_norm(c.integer("num_groups"), {.eps = c.number("eps", 1e-5), .affine = false});
+  return {scaled(c, plain(x, c.line()), x)};
+}
+
+Values instance_normed(const Call& c) {
+  if (!c.flag("use_input_stats", true)) throw Unsupported{"it reads running statistics"};
+  const Value x = c.value("input");
+  const Layer plain = instance_norm({.eps = c.number("eps", 1e-5)});
+  return {scaled(c, plain(x, c.line()), x)};
+}
+
+// ---- the others --------------------------------------------------------------------------------
+
+Values embedded(const Call& c) {
+  Value table = c.value("weight");
+  const std::int64_t rows = table.size(0), padding = c.integer("padding_idx", -1);
+  if (padding >= 0) {  // read as any other row, but never trained
+    std::vector<double> is_padding(static_cast<std::size_t>(rows), 0);
+    is_padding[static_cast<std::size_t>(padding)] = 1;
+    const Value mask = make_constant(c.emitter(), is_padding, {bool_, {rows, 1}}, c.line());
+    table = where(mask, stop_gradient(table, c.line()), table, c.line());
+  }
+  return {embedding_lookup(table, c.value("indices"), c.line())};
+}
+
+Values dropped(const Call& c) {
+  const Value x = c.value("input");
+  const double p = c.number("p");
+  if (p == 0 || !c.flag("train", true)) return {x};
+  return {apply(Dropout{.p = p}, {read_seed(c.emitter()), read_replay(c.emitter()), x}, c.line())};
+}
+
+Values attended(const Call& c) {
+  if (c.number("dropout_p", 0) != 0) throw Unsupported{"it has a dropout"};
+  Value query = c.value("query");
+  const double width = static_cast<double>(query.size(-1));
+  if (const auto scale = c.optional_number("scale")) {
+    query = query * Operand(*scale * std::sqrt(width), c.line());
+  }
+  return {scaled_dot_product_attention(query, c.value("key"), c.value("value"),
+                                       {.attn_mask = c.value_or_absent("attn_mask"),
+                                        .is_causal = c.flag("is_causal", false),
+                                        .enable_gqa = c.flag("enable_gqa", false)},
+                                       c.line())};
+}
+
+Values sequence(const Call& c, RecurrentKind kind, bool relu) {
+  const std::int64_t layers = c.integer("num_layers");
+  if (layers > 1 && c.flag("train") && c.number("dropout") != 0) {
+    throw Unsupported{"it has a dropout between layers"};
+  }
+  const bool lstm = kind == RecurrentKind::lstm;
+  const RecurrentSequence op{.kind = kind,
+                             .layers = layers,
+                             .bias = c.flag("has_biases"),
+                             .bidirectional = c.flag("bidirectional"),
+                             .batch_first = c.flag("batch_first"),
+                             .relu = relu,
+                             .first_hidden = true,
+                             .first_cell = lstm};
+  Values in = {c.value("input")};
+  const Values starts = lstm ? c.values("hx") : Values{c.value("hx")};
+  const Values weights = c.values("params");
+  in.insert(in.end(), starts.begin(), starts.end());
+  in.insert(in.end(), weights.begin(), weights.end());
+  return apply(make_op(op), in, c.line(), op.results());
+}
+
+}  // namespace
+
+void add_layers(Table& t) {
+  for (const char* name : {"conv1d", "conv2d", "conv3d", "convolution"}) {
+    t[std::string("aten.") + name] = convolve;
+  }
+  for (const char* name : {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}) {
+    t[std::string("aten.") + name] = convolve_transposed;
+  }
+  for (const char* dimensions : {"1d", "2d", "3d"}) {
+    t[fmt::format("aten.max_pool{}", dimensions)] = max_pool;
+    t[fmt::format("aten.avg_pool{}", dimensions)] = avg_pool;
+    t[fmt::format("aten.adaptive_avg_pool{}", dimensions)] = adaptive_avg_pool;
+  }
+  t["aten.layer_norm"] = layer_normed;
+  t["aten.batch_norm"] = [](const Call& c) { return batch_normed(c, c.flag("training"), false); };
+  t["aten._native_batch_norm_legit_functional"] = [](const Call& c) {
+    return batch_normed(c, c.flag("training"), true);
+  };
+  t["aten.group_norm"] = group_normed;
+  t["aten.instance_norm"] = instance_normed;
+  t["aten.embedding"] = embedded;
+  t["aten.dropout"] = dropped;
+  t["aten.scaled_dot_product_attention"] = attended;
+  t["aten.gru"] = [](const Call& c) { return sequence(c, RecurrentKind::gru, false); };
+  t["aten.lstm"] = [](const Call& c) { return sequence(c, RecurrentKind::lstm, false); };
+  t["aten.rnn_tanh"] = [](const Call& c) { return sequence(c, RecurrentKind::rnn, false); };
+  t["aten.rnn_relu"] = [](const Call& c) { return sequence(c, RecurrentKind::rnn, true); };
+}
+
+}  // namespace metronome::pt2

@@ -1,0 +1,347 @@
+// A program at work: its tensors become storages, then each node is translated in order.
+//
+//   check     operands have the file's types; else one mistake
+//   storages  "layer1.0.conv1.weight" at layer1/0/conv1/weight, with the file's numbers
+//   nodes     Translation: a node's values by the table of call.h; each is held to the file's type
+//   writes    aten.add_ and its like: a buffer is assigned, another value is renamed
+//   outputs   buffers that are outputs are assigned; the others are returned
+//
+// A write changes what a name stands for. A value that another shares its memory with, as a view of
+// it, cannot be renamed so: if one of them is read later, the program is refused.
+#include "executor/import/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "executor/import/call.h"
+#include "executor/import/exported.h"
+#include "graph/emit/emitter.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+#include "ops/language/init.h"
+
+namespace metronome {
+namespace pt2 {
+namespace {
+
+/// Ops whose result shows the memory of their operand "self".
+constexpr std::array kViews = {
+    "aten.view",
+    "aten.reshape",
+    "aten.flatten",
+    "aten.unflatten",
+    "aten.squeeze",
+    "aten.unsqueeze",
+    "aten.view_as",
+    "aten.reshape_as",
+    "aten.expand",
+    "aten.expand_as",
+    "aten.permute",
+    "aten.transpose",
+    "aten.swapaxes",
+    "aten.swapdims",
+    "aten.t",
+    "aten.numpy_T",
+    "aten.mT",
+    "aten.movedim",
+    "aten.select",
+    "aten.slice",
+    "aten.narrow",
+    "aten.split",
+    "aten.split_with_sizes",
+    "aten.chunk",
+    "aten.unbind",
+    "aten.alias",
+    "aten.detach",
+    "aten.to",
+    "aten.contiguous",
+};
+
+/// Nodes that make nothing: checks that export leaves behind.
+bool is_check(const ExportedNode& node) {
+  return node.target.starts_with("aten._assert") || node.target.starts_with("aten.sym_") ||
+         node.target.starts_with("_operator.") || node.target == "aten._check.default";
+}
+
+/// "aten.add_.Tensor" writes to its operand; "aten.add" computes what it writes.
+bool writes(std::string_view target) {
+  const std::string_view name = without_overload(target);
+  return name.ends_with('_') && !name.ends_with("__");
+}
+std::string computed(std::string_view target) {
+  std::string name(without_overload(target));
+  if (writes(target)) name.pop_back();
+  return name;
+}
+
+std::string described(const ExportedNode& node) {
+  return node.where.empty() ? node.target : fmt::format("{} ({})", node.target, node.where);
+}
+
+/// All ops that the table lacks, each with the lines that call it. Throws RunError if there are
+/// any.
+void require_translations(const ExportedProgram& program) {
+  std::map<std::string, std::set<std::string>> missing;
+  for (const ExportedNode& node : program.nodes) {
+    if (is_check(node) || find_translation(computed(node.target)) != nullptr) continue;
+    missing[node.target].insert(node.where);
+  }
+  if (missing.empty()) return;
+  std::string text = fmt::format("{}: cannot be imported: it calls {} without a counterpart here",
+                                 program.file, missing.size() == 1 ? "an op" : "ops");
+  for (const auto& [target, lines] : missing) {
+    std::string all;
+    for (const std::string& line : lines) {
+      if (!line.empty()) all += (all.empty() ? "" : ", ") + line;
+    }
+    text += fmt::format("\n  {}{}{}", target, all.empty() ? "" : "  ", all);
+  }
+  throw RunError(text);
+}
+
+std::string path_of(std::string name) {
+  std::ranges::replace(name, '.', '/');
+  return name;
+}
+
+}  // namespace
+
+/// Values that share memory, and when each is read last.
+class Sharing {
+ public:
+  explicit Sharing(const ExportedProgram& program) {
+    for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+      const ExportedNode& node = program.nodes[i];
+      for (const auto& [name, argument] : node.arguments) note_reads(argument, i);
+      if (std::ranges::find(kViews, without_overload(node.target)) == kViews.end()) continue;
+      const std::string of = self_of(node);
+      for (const std::string& output : node.outputs) roots_[output] = root(of);
+    }
+    for (const ExportedOutput& output : program.outputs) {
+      last_read_[output.value] = std::numeric_limits<std::size_t>::max();
+    }
+  }
+
+  /// The value that a node writes to, or views.
+  static std::string self_of(const ExportedNode& node) {
+    const auto found = node.arguments.find("self");
+    const auto at = found != node.arguments.end() ? found : node.arguments.find("input");
+    if (at == node.arguments.end() || !at->second.contains("as_tensor")) return "";
+    return at->second["as_tensor"].value("name", "");
+  }
+
+  /// Another value than `name` that shares its memory, and is read behind node `index`; or "".
+  std::string shared_later(const std::string& name, std::size_t index) const {
+    for (const auto& [other, last] : last_read_) {
+      if (other != name && root(other) == root(name) && last > index) return other;
+    }
+    return "";
+  }
+
+ private:
+  void note_reads(const Json& argument, std::size_t node) {
+    if (argument.is_object() && argument.contains("name") && argument["name"].is_string()) {
+      last_read_[argument["name"].get<std::string>()] = node;
+    }
+    if (argument.is_structured()) {
+      for (const Json& part : argument) note_reads(part, node);
+    }
+  }
+  std::string root(const std::string& name) const {
+    const auto found = roots_.find(name);
+    return found != roots_.end() ? found->second : name;
+  }
+
+  std::map<std::string, std::string> roots_;
+  std::map<std::string, std::size_t> last_read_;
+};
+
+/// One call of a program.
+class ProgramCall {
+ public:
+  ProgramCall(const ExportedProgram& program, const Sharing& sharing, Emitter* emitter, Line line)
+      : program_(program), sharing_(sharing), at_{.emitter = emitter, .line = line} {}
+
+  /// Empty after a mistake, which is recorded.
+  Values operator()(const Values& inputs) {
+    if (!check(inputs)) return {};
+    const std::size_t before = at_.emitter->mistakes.size();
+    for (const ExportedTensor& tensor : program_.tensors) make(tensor);
+    if (at_.emitter->mistakes.size() > before) return {};
+    for (std::size_t i = 0; i < inputs.size(); ++i) at_.values[program_.inputs[i]] = inputs[i];
+    for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
+      if (!is_check(program_.nodes[i]) && !run(i)) return {};
+    }
+    return outputs();
+  }
+
+ private:
+  bool refuse(const std::string& what, const Values& operands, const Requirement& requirement) {
+    mistake(at_.emitter, at_.line, what, operands, requirement);
+    return false;
+  }
+
+  bool check(const Values& inputs) {
+    const std::string what = fmt::format("program \"{}\" cannot join the graph", program_.file);
+    if (inputs.size() != program_.inputs.size()) {
+      return refuse(what, inputs,
+                    {fmt::format("{} operands, but {}", program_.inputs.size(), inputs.size())});
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Type& type = program_.types.at(program_.inputs[i]);
+      if (inputs[i].type() == type) continue;
+      return refuse(what, inputs,
+                    {fmt::format("\"{}\" as {}, with which the file was exported, but {}",
+                                 program_.inputs[i], to_string(type), to_string(inputs[i].type())),
+                     "export it with such an operand"});
+    }
+    return true;
+  }
+
+  void make(const ExportedTensor& tensor) {
+    Emitter* const emitter = at_.emitter;
+    if (tensor.kind == ExportedTensor::Kind::constant) {
+      at_.values[tensor.value] = make_constant(emitter, tensor.numbers, tensor.type, at_.line);
+      return;
+    }
+    if (!tensor.same_as.empty()) {
+      at_.values[tensor.value] = by_name_.at(tensor.same_as);
+      return;
+    }
+    const std::string path = path_of(tensor.name);
+    if (tensor.kind == ExportedTensor::Kind::buffer) {
+      const Buffer made = make_buffer(emitter, path, tensor.type, values(tensor.numbers), at_.line);
+      at_.values[tensor.value] = made.value;
+      at_.buffers[tensor.value] = {made, tensor.name};
+      return;
+    }
+    at_.values[tensor.value] =
+        make_parameter(emitter, path, tensor.type, values(tensor.numbers), at_.line);
+    const auto id = emitter->graph.find_storage(join_path(emitter->scopes.back().storages, path));
+    if (!tensor.trained && id) emitter->graph.set_trainable(*id, false);
+    by_name_[tensor.name] = at_.values[tensor.value];
+  }
+
+  bool run(std::size_t index) {
+    const ExportedNode& node = program_.nodes[index];
+    const std::string what =
+        fmt::format("program \"{}\": {} cannot join the graph", program_.file, described(node));
+    const std::size_t before = at_.emitter->mistakes.size();
+    Values made;
+    try {
+      const Call call(program_, node, at_);
+      made = (*find_translation(computed(node.target)))(call);
+      if (writes(node.target)) write(call, index, made);
+    } catch (const Unsupported& unsupported) {
+      return refuse(what, {},
+                    {fmt::format("an op that has a counterpart, but {}", unsupported.why)});
+    } catch (const Json::exception& error) {
+      return refuse(what, {},
+                    {fmt::format("arguments as torch.export writes them, but {}", error.what())});
+    }
+    if (at_.emitter->mistakes.size() > before) return false;
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      if (node.outputs[k].empty()) continue;
+      if (k >= made.size() || !made[k].present()) continue;  // nothing reads it
+      const auto type = program_.types.find(node.outputs[k]);
+      // torch 2.11 gives the states of an lstm a dimension too many in the file.
+      const bool is_state = k > 0 && node.target == "aten.lstm.input";
+      if (type != program_.types.end() && made[k].type() != type->second && !is_state) {
+        return refuse(what, {made[k]},
+                      {fmt::format("{}, which the file gives it, but {}", to_string(type->second),
+                                   to_string(made[k].type()))});
+      }
+      at_.values[node.outputs[k]] = made[k];
+    }
+    return true;
+  }
+
+  void write(const Call& call, std::size_t index, Values& made) {
+    const std::string name = Sharing::self_of(call.node());
+    if (const std::string other = sharing_.shared_later(name, index); !other.empty()) {
+      throw Unsupported{
+          fmt::format("it writes to \"{}\", whose memory \"{}\" shares: save the program after "
+                      "run_decompositions({{}})",
+                      name, other)};
+    }
+    if (call.buffer("self") != nullptr) {
+      call.assign_buffer("self", made[0]);
+    } else {
+      at_.values[name] = made[0];
+    }
+  }
+
+  Values outputs() {
+    Values all;
+    for (const ExportedOutput& output : program_.outputs) {
+      const auto found = at_.values.find(output.value);
+      if (found == at_.values.end()) {
+        refuse(fmt::format("program \"{}\" cannot join the graph", program_.file), {},
+               {fmt::format("an output that a node makes, but \"{}\"", output.value)});
+        return {};
+      }
+      const Value made = found->second;
+      if (output.buffer.empty()) {
+        all.push_back(made);
+        continue;
+      }
+      for (const auto& [value, buffer] : at_.buffers) {
+        if (buffer.path == output.buffer) assign(at_.emitter, buffer.buffer, made, at_.line);
+      }
+    }
+    return all;
+  }
+
+  const ExportedProgram& program_;
+  const Sharing& sharing_;
+  ProgramValues at_;
+  std::map<std::string, Value> by_name_;  ///< parameters
+};
+
+}  // namespace pt2
+
+struct Program::Impl {
+  pt2::ExportedProgram program;
+  pt2::Sharing sharing;
+
+  explicit Impl(pt2::ExportedProgram read) : program(std::move(read)), sharing(program) {}
+  std::size_t outputs() const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        program.outputs, [](const auto& output) { return output.buffer.empty(); }));
+  }
+};
+
+Program::Program(const std::string& file, ProgramOptions options)
+    : impl_(std::make_shared<const Impl>(pt2::read_program(file, options.model))) {
+  pt2::require_translations(impl_->program);
+}
+
+Values Program::operator()(const Values& inputs, Line line) const {
+  const auto usable = [&](const Value& input) { return input.usable(line); };
+  Emitter* const emitter = inputs.empty() ? nullptr : inputs[0].emitter(line);
+  if (emitter == nullptr) {
+    throw GraphError({fmt::format("{}: program \"{}\" needs a value of a graph to begin with",
+                                  to_string(line), impl_->program.file)});
+  }
+  Values made;
+  if (std::ranges::all_of(inputs, usable)) {
+    const LineScope line_scope(emitter, line);
+    made = pt2::ProgramCall(impl_->program, impl_->sharing, emitter, line)(inputs);
+  }
+  if (made.empty())
+    made.assign(std::max<std::size_t>(impl_->outputs(), 1), Value(emitter, ValueId{}));
+  return made;
+}
+
+Value Program::operator()(Value input, Line line) const { return (*this)(Values{input}, line)[0]; }
+
+Program program(const std::string& file, ProgramOptions options) {
+  return Program(file, std::move(options));
+}
+
+}  // namespace metronome

@@ -1,0 +1,4 @@
+// Models that PyTorch exported.
+#pragma once
+
+#include "executor/metronome/import.h"

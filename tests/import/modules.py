@@ -1,0 +1,397 @@
+"""The modules that make_programs.py exports: one class a subject, and the table of them with their inputs."""
+
+import dataclasses
+from collections.abc import Callable
+
+import torch
+from torch import nn, randint, randn
+from torch.nn import functional as F
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into = nn.Linear(8, 16)
+        self.norm = nn.LayerNorm(16)
+        self.inner = nn.Linear(16, 16)
+        self.out = nn.Linear(16, 4)
+        self.dropout = nn.Dropout(0.0)
+        self.relu, self.silu = nn.ReLU(), nn.SiLU()
+        self.gelu, self.gelu_of_tanh = nn.GELU(), nn.GELU(approximate="tanh")
+
+    def forward(self, x):
+        x = self.gelu(self.norm(self.into(x)))
+        x = x + self.dropout(self.silu(self.inner(x)))
+        return self.out(self.relu(x) + self.gelu_of_tanh(x))
+
+
+class Convnet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.grouped = nn.Conv2d(8, 8, 3, padding=2, dilation=2, groups=4)
+        self.last = nn.Conv2d(8, 6, (1, 3), stride=(1, 2), padding=(0, 1))
+        self.most, self.mean = nn.MaxPool2d(2), nn.AvgPool2d(3, stride=1, padding=1)
+        self.whole = nn.AdaptiveAvgPool2d((2, 1))
+        self.head = nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = self.most(F.relu(self.norm(self.first(x))))
+        x = self.last(self.mean(self.grouped(x)))
+        return self.head(torch.flatten(self.whole(x), 1))
+
+
+class Convolutions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Conv1d(2, 4, 3, padding=1)
+        self.volume = nn.Conv3d(1, 2, (1, 2, 2), padding=(0, 1, 0))
+        self.up = nn.ConvTranspose2d(4, 2, 3, stride=2, padding=1, output_padding=1)
+        self.same = nn.Conv2d(2, 4, 3, padding="same")
+        self.group_norm = nn.GroupNorm(2, 4)
+        self.instance_norm = nn.InstanceNorm2d(2, affine=True)
+
+    def forward(self, line, image, volume):
+        image = self.up(self.group_norm(self.same(self.instance_norm(image))))
+        return self.line(line), image, self.volume(volume)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(4, 5, num_layers=2, bidirectional=True, batch_first=True)
+        self.lstm = nn.LSTM(10, 6)
+        self.rnn = nn.RNN(6, 3)
+
+    def forward(self, x, h0, c0):
+        states, gru_last = self.gru(x)
+        states, (h, c) = self.lstm(states.transpose(0, 1), (h0, c0))
+        states, rnn_last = self.rnn(states)
+        return states, gru_last, h, c, rnn_last
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        options = {"d_model": 16, "nhead": 2, "dim_feedforward": 32, "dropout": 0.0, "batch_first": True}
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(**options) for _ in range(2))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Attention(nn.Module):
+    """Once with the mean of the heads' weights as an output, once with keys that count for nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.second = nn.MultiheadAttention(8, 4, kdim=6, vdim=6, batch_first=True)
+
+    def forward(self, x, keys, lengths):
+        x, weights = self.first(x, x, x)
+        padding = torch.arange(keys.shape[1]) >= lengths[:, None]
+        attended, _ = self.second(x, keys, keys, key_padding_mask=padding, need_weights=False)
+        return x + attended, weights
+
+
+class Language(nn.Module):
+    """The head's weight is the embedding's: one parameter of two names."""
+
+    def __init__(self, words=20, width=16, longest=8):
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        self.positions = nn.Parameter(0.1 * torch.randn(longest, width))
+        self.joint = nn.Linear(width, 3 * width)
+        self.head = nn.Linear(width, words, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, words, targets):
+        x = self.embedding(words) + self.positions
+        q, k, v = (part.unflatten(-1, (2, 8)).transpose(1, 2) for part in self.joint(x).chunk(3, dim=-1))
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        logits = self.head(x + attended.transpose(1, 2).flatten(2))
+        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+class Elementwise(nn.Module):
+    def forward(self, x, y):
+        positive = x.abs() + 1
+        unary = [positive, torch.exp(x), torch.log(positive), torch.sqrt(positive), torch.rsqrt(positive), x.sin()]
+        unary += [x.cos(), x.tanh(), x.sigmoid(), F.relu(x), F.relu6(4 * x), F.hardswish(x), F.hardsigmoid(x), F.elu(x)]
+        unary += [F.elu(x, alpha=0.5), F.selu(x), F.leaky_relu(x, 0.2), F.softplus(x), F.mish(x), F.logsigmoid(x)]
+        unary += [x.clamp(-0.5, 0.5), x.clamp(min=0.25), -x, x.reciprocal(), x.square(), x.floor(), x.sign(), x.round()]
+        binary = [x + y, torch.add(x, y, alpha=2), torch.sub(x, y, alpha=0.5), x - y, x * y, x / y, x**2, positive**0.5]
+        binary += [positive**y, 2**y, torch.maximum(x, y), torch.minimum(x, y), torch.where(x > y, x, y), 1 - x, 2 / x]
+        binary += [x + 1, x * 0.5, x / 4, 3 - (x - 1), x.masked_fill(y <= 0, -1.0), torch.where(x >= 0.5, x, 0.0)]
+        orders = [x > 0, x >= y, x < y, x <= 0, x == y, x != 0, (x > 0) & (y > 0), (x > 0) | (y > 0)]
+        orders += [torch.logical_and(x > 0, y > 0), torch.logical_or(x > 0, y > 0), torch.logical_not(x > 0)]
+        orders += [~(y > 0), torch.logical_xor(x > 0, y > 0)]
+        whole = (4 * x).to(torch.int64)
+        promoted = [whole, whole + 1, whole * 0.5, whole / 2, whole + x, (x > 0) * y, (x > 0).to(torch.float32) + 1]
+        return unary, binary, torch.stack(orders).long(), promoted
+
+
+class ElementwiseMore(nn.Module):
+    """Functions that are met less often than those of Elementwise."""
+
+    def __init__(self):
+        super().__init__()
+        self.prelu = nn.PReLU(3)
+
+    def forward(self, x, y):
+        positive, small = x.abs() + 1, 0.9 * x.tanh()
+        unary = [x.erf(), x.expm1(), positive.log1p(), positive.log2(), positive.log10(), x.exp2(), small.tan()]
+        unary += [small.asin(), small.acos(), x.atan(), x.sinh(), x.cosh(), x.ceil(), x.trunc(), x.frac()]
+        unary += [F.celu(x), F.softsign(x), F.hardtanh(x), F.softshrink(x), F.hardshrink(x), F.tanhshrink(x)]
+        unary += [F.threshold(x, 0.1, -1.0), F.glu(x), self.prelu(x), torch.nan_to_num(x), x.clamp(max=0.25)]
+        binary = [torch.atan2(x, y), torch.hypot(x, y), torch.lerp(x, y, 0.25), torch.addcmul(x, x, y, value=0.5)]
+        binary += [torch.addcdiv(x, y, positive), torch.logaddexp(x, y), x.clamp(-positive, small)]
+        binary += [torch.fmod(x, 0.5), x % 0.75, torch.remainder(x, positive), torch.div(x, y, rounding_mode="floor")]
+        binary += [(4 * x.detach()) // 3, torch.isnan(x).long()]
+        binary += [torch.isfinite(x / y).long(), torch.isclose(x, y).long()]
+        return unary, binary
+
+
+class Shapes(nn.Module):
+    def forward(self, x, y, rows, columns):  # [4, 6], [2, 3, 4], [3] and [4, 2] whole numbers
+        views = [x.view(2, 2, 6), x.view(-1), x.reshape(3, 8), x.t().reshape(-1), y.flatten(1), x.unflatten(1, (2, -1))]
+        views += [y.permute(2, 0, 1), y.transpose(0, -1), x.t(), x.unsqueeze(1).squeeze(1), x[None, :, None], y.mT]
+        views += [x[:, :1].expand(-1, 5), x.unsqueeze(0).expand(2, 4, 6), x.repeat(2, 1, 2), y.movedim(0, -1)]
+        joins = [torch.cat([x, x.t().reshape(4, 6)], dim=1), torch.stack([x, 2 * x], dim=-1)]
+        parts = [*x.split(4, dim=1), *x.split([1, 2, 3], dim=1), *x.chunk(2), *y.unbind(1), y.select(1, -1), x[-1]]
+        parts += [x[1:3], x[:, -2:], x[:-1, 1:5], x[..., 2], x.narrow(1, 2, 3), x[:, ::2], y[1, :, -1]]
+        moves = [x.index_select(0, rows), x.gather(1, columns), x[rows], x[:, rows], x.flip(0), x.flip([0, 1])]
+        moves += [x.roll(2, 1), x.roll((1, -1), (0, 1)), x.tril(), x.triu(1), F.pad(x, (1, 2))]
+        moves += [F.pad(x, (0, 1, 2, 0), value=1.5)]
+        products = [torch.einsum("bij,kj->bik", y, x[:, :4]), torch.bmm(y, y.transpose(1, 2)), y @ x, y @ x[:, 0]]
+        products += [x[0, :4] @ y[0].t(), x[:, 0] @ x[:, 1], y.unsqueeze(1) @ y.mT]
+        products += [torch.outer(x[0], x[:, 0]), torch.mm(x, x.t())]
+        return views, joins, parts, moves, products
+
+
+class Made(nn.Module):
+    """Tensors that forward makes from no input."""
+
+    def forward(self, x):
+        made = [torch.zeros(3), torch.ones(2, 3, dtype=torch.int64), torch.full((3,), 0.5), torch.arange(3)]
+        made += [torch.eye(3), torch.zeros_like(x), torch.ones_like(x), torch.full_like(x, 2), x.new_zeros(3)]
+        made += [torch.arange(1, 7, 2), torch.linspace(0, 1, 3), torch.tensor([1.0, 2.0, 4.0])]
+        made += [torch.zeros(3, device="cpu", layout=torch.strided), torch.scalar_tensor(0.25)]
+        made += [torch.ones(3, 3).tril(), x.new_ones(3), x.detach()]
+        return [x * each for each in made], torch.ones(2, 3, dtype=torch.int64)
+
+
+class Reductions(nn.Module):
+    def forward(self, x):  # [2, 3, 4]
+        sums = [x.sum(), x.sum(1), x.sum((0, 2)), x.sum(-1, keepdim=True), x.mean()]
+        sums += [x.mean(dim=(1, 2), keepdim=True), x.mean(0), x.amax(1), x.amin((0, 2), keepdim=True)]
+        sums += [x.max(), x.min(), x[0, 0].prod(), x[0].prod(1)]
+        pairs = [*x.max(dim=1), *x.min(dim=-1, keepdim=True)]
+        places = [x.argmax(), x.argmax(dim=1), x.argmin(dim=-1, keepdim=True)]
+        spread = [x.var(1), x.var(dim=(0, 2), unbiased=False), x.std(-1), x.std(-1, correction=0, keepdim=True)]
+        spread += [x.var()]
+        soft = [x.softmax(1), F.log_softmax(x, -1), torch.logsumexp(x, (1, 2)), torch.logsumexp(x, 0, keepdim=True)]
+        norms = [x.norm(), x.norm(dim=1), x.norm(p=1, dim=-1), torch.linalg.vector_norm(x, dim=(1, 2))]
+        norms += [F.normalize(x, dim=1)]
+        orders = [x.cumsum(1), *x.topk(2, dim=-1), *x.sort(dim=1), *x.sort(descending=True), x.argsort(0)]
+        counts = [(x > 0).sum(), (x > 0).any(1).long(), (x > -1).all(dim=2).long(), x.sum(0, dtype=torch.float32)]
+        return sums, pairs, places, spread, soft, norms, orders, counts
+
+
+class Losses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weights", torch.tensor([0.5, 1.0, 2.0, 0.25]))
+
+    def forward(self, x, y, classes):  # [6, 4], [6, 4], [6] of 4 classes
+        distances = [F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y, beta=0.5)]
+        distances += [F.huber_loss(x, y, delta=0.75), F.mse_loss(x, y, reduction="sum")]
+        distances += [F.binary_cross_entropy_with_logits(x, y.sigmoid())]
+        logs = x.log_softmax(-1)
+        entropies = [F.cross_entropy(x, classes), F.cross_entropy(x, classes, label_smoothing=0.1)]
+        entropies += [F.cross_entropy(x, classes, weight=self.weights), F.cross_entropy(x, y.softmax(-1))]
+        entropies += [F.nll_loss(logs, classes), F.kl_div(logs, y.softmax(-1), reduction="batchmean")]
+        return distances, entropies
+
+
+class Frozen(nn.Module):
+    """`scale` is a constant, and forward changes the buffers `count` and `mean`."""
+
+    def __init__(self):
+        super().__init__()
+        self.fixed, self.trained = nn.Linear(4, 6), nn.Linear(6, 3)
+        self.fixed.requires_grad_(False)
+        self.register_buffer("shift", torch.randn(6))
+        self.register_buffer("passing", torch.randn(6), persistent=False)
+        self.register_buffer("count", torch.tensor(3))
+        self.register_buffer("mean", torch.zeros(6))
+        self.scale = torch.tensor([0.5, 2.0, -1.0])
+
+    def forward(self, x):
+        x = self.fixed(x) + self.shift * self.passing
+        self.count.add_(1)
+        self.mean.copy_(0.9 * self.mean + 0.1 * x.detach().mean(0))
+        return self.trained(x - self.mean) * self.scale
+
+
+class TwoInputs(nn.Module):
+    """`y` is given by name. `factor` and `way` become constants. An input and a parameter are outputs too."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x, factor, way, *, y):
+        z = self.linear(x) * factor
+        z = z + y["left"] if way == "add" else z
+        return (z, y["right"][0] * x), {"x": x, "z_again": z, "bias": self.linear.bias, "sum": z.sum()}
+
+
+class InPlace(nn.Module):
+    """Writes through views: a row, a column, a slice and two picked rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, 5)
+
+    def forward(self, x, rows):
+        x = self.linear(x).clone()
+        x.add_(1)
+        x = F.relu_(x) * 2
+        x[:, 0] = 0
+        x[0].mul_(2)
+        x[1:3, 2:].copy_(x[0:2, 2:] * 0.5)
+        x.view(-1)[3] = 0.25
+        x[rows] = x[rows] + 1
+        y = torch.zeros(6, 5)
+        y[1:5] = x
+        return x.exp_(), y, y.masked_fill_(y > 1, 0.0).t_()
+
+
+class Layouts(nn.Module):
+    """Weights whose strides are not row-major, and two parameters in one storage."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+        self.linear = nn.Linear(4, 6)
+        self.linear.weight = nn.Parameter(torch.randn(4, 6).t())
+        both = torch.randn(9, 6)
+        self.upper, self.lower = nn.Parameter(both[:4]), nn.Parameter(both[4:])
+        self.register_buffer("even", torch.randn(6)[::2])
+
+    def forward(self, x):
+        x = self.conv(x.contiguous(memory_format=torch.channels_last)).mean((2, 3))
+        x = self.linear(x)
+        return x @ self.upper.t(), x @ self.lower.t(), x[:, :3] * self.even
+
+
+class NoGrad(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.teacher, self.student = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, x):
+        with torch.no_grad():
+            target = self.teacher(x).softmax(-1)
+            sharp = target.square()
+        return F.mse_loss(self.student(x), target), sharp
+
+
+class Autocast(nn.Module):
+    """In f64, which autocast leaves alone, the region computes without rounding to bfloat16."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            x = F.relu(self.linear(x))
+        return self.head(x.to(self.head.weight.dtype))
+
+
+class Conditional(nn.Module):
+    """Takes each branch once, whatever x is."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        def above(x):
+            return self.linear(x).sin()
+
+        def below(x):
+            return self.linear(x) * 2 - x
+
+        return torch.cond(x.sum() > 0, above, below, (x,)), torch.cond(x.sum() <= 0, above, below, (x,))
+
+
+class Dynamic(nn.Module):
+    """The batch is of any size: its size is an argument of views, and a number that forward computes with."""
+
+    def __init__(self):
+        super().__init__()
+        self.mlp = Mlp()
+
+    def forward(self, x):
+        batch = x.shape[0]
+        y = self.mlp(x.reshape(batch, 8))
+        twice = torch.cat([y, y]).view(2 * batch, 2, 2)
+        return y, twice[:batch].sum() / batch, y + torch.zeros(batch, 1)
+
+
+@dataclasses.dataclass
+class Case:
+    """A module, the inputs of its export and of its expected numbers, and how it is exported."""
+
+    module: Callable[[], nn.Module]
+    inputs: Callable[[], tuple]
+    named: Callable[[], dict] = dict  # the inputs given by name
+    fed: Callable[[], tuple] | None = None  # the inputs of the expected numbers, if they are others
+    dynamic: tuple | None = None
+    decomposed: bool = False
+    random: bool = False  # its outputs have no expected numbers
+    tolerance: float = 1e-4  # of the exported program in f32, beside f64
+
+
+def given_by_name():
+    return {"y": {"left": randn(3, 4), "right": [randn(4)]}}
+
+
+def image():
+    return (randn(2, 3, 16, 16),)
+
+
+CASES = {
+    "mlp": Case(Mlp, lambda: (randn(3, 8),)),
+    "convnet": Case(Convnet, image),
+    "convolutions": Case(Convolutions, lambda: (randn(2, 2, 7), randn(2, 2, 4, 4), randn(2, 1, 2, 3, 4))),
+    "recurrent": Case(Recurrent, lambda: (randn(2, 3, 4), randn(1, 2, 6), randn(1, 2, 6))),
+    "encoder": Case(Encoder, lambda: (randn(2, 5, 16),)),
+    "attention": Case(Attention, lambda: (randn(2, 3, 8), randn(2, 4, 6), torch.tensor([4, 2]))),
+    "language": Case(Language, lambda: (randint(20, (2, 8)), randint(20, (2, 8)))),
+    "elementwise": Case(Elementwise, lambda: (randn(3, 4), randn(3, 4))),
+    "elementwise_more": Case(ElementwiseMore, lambda: (randn(2, 3, 4), randn(2, 3, 4))),
+    "shapes": Case(Shapes, lambda: (randn(4, 6), randn(2, 3, 4), randint(4, (3,)), randint(6, (4, 2)))),
+    "made": Case(Made, lambda: (randn(3),)),
+    "reductions": Case(Reductions, lambda: (randn(2, 3, 4),)),
+    "losses": Case(Losses, lambda: (randn(6, 4), randn(6, 4), randint(4, (6,)))),
+    "frozen": Case(Frozen, lambda: (randn(5, 4),)),
+    "functional": Case(Convnet, image, decomposed=True),
+    "two_inputs": Case(TwoInputs, lambda: (randn(3, 4), 0.5, "add"), named=given_by_name),
+    "in_place": Case(InPlace, lambda: (randn(4, 5), torch.tensor([3, 1]))),
+    "dropout": Case(lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), lambda: (randn(3, 4),), random=True),
+    "layouts": Case(Layouts, lambda: (randn(2, 3, 5, 5),)),
+    "no_grad": Case(NoGrad, lambda: (randn(5, 4),)),
+    "autocast": Case(Autocast, lambda: (randn(5, 4),), tolerance=0.05),
+    "conditional": Case(Conditional, lambda: (randn(3, 4),)),
+    "dynamic": Case(
+        Dynamic, lambda: (randn(3, 2, 4),), fed=lambda: (randn(5, 2, 4),), dynamic=({0: torch.export.Dim("batch")},)
+    ),
+}

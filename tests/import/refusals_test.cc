@@ -1,0 +1,192 @@
+// Files that cannot be imported, and programs that cannot join a graph: one error each, and the
+// ways out of those that have one.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "executor/metronome.h"
+#include "executor/metronome/import.h"
+#include "graph/ir/error.h"
+#include "tests/doctest.h"
+#include "tests/error_of.h"
+#include "tests/executor/temporary_folder.h"
+
+namespace metronome {
+namespace {
+
+using tests::error_of;
+
+std::string file_of(std::string_view name) {
+  return fmt::format("tests/import/programs/{}.pt2", name);
+}
+
+std::string refusal(const std::string& file, ProgramOptions options = {}) {
+  return error_of<RunError>([&] { program(file, std::move(options)); });
+}
+
+std::string bytes_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write(const std::string& file, std::string_view bytes) {
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a file that is no program is refused, and says why") {
+  const TemporaryFolder folder;
+  CHECK(refusal("/nowhere/net.pt2") ==
+        "/nowhere/net.pt2: cannot be imported: there is no such file");
+  CHECK(refusal(folder.path().string()) ==
+        fmt::format("{}: cannot be imported: it is a directory", folder.path().string()));
+  const std::string file = folder.file("net.pt2");
+  write(file, "no archive");
+  CHECK(refusal(file) ==
+        file + ": cannot be imported: it is no whole zip archive (Not a zip archive)");
+  const std::string whole = bytes_of(file_of("mlp"));
+  write(file, std::string_view(whole).substr(0, whole.size() / 2));
+  CHECK(refusal(file).starts_with(file + ": cannot be imported: it is no whole zip archive ("));
+  std::string changed = whole;
+  changed[changed.find("weight_0") + 120] ^= 0x40;  // in its bytes
+  write(file, changed);
+  CHECK(refusal(file) == file + ": cannot be imported: \"mlp/data/weights/weight_0\" is damaged");
+  CHECK(
+      refusal(file_of("mlp"), {.model = "other"}) ==
+      "tests/import/programs/mlp.pt2: cannot be imported: it has no model \"other\"; it has model");
+}
+
+TEST_CASE("of several models in an archive one is named as the option model") {
+  CHECK(refusal(file_of("several")) ==
+        "tests/import/programs/several.pt2: cannot be imported: it has several models: name one as "
+        "the option `model`; it has act, judge");
+  Graph g("net");
+  const Value x = g.input("x", f32, {2, 3});
+  g.output("action", x.scope("actor", program(file_of("several"), {.model = "act"})));
+  const Value judged = x.scope("critic", program(file_of("several"), {.model = "judge"}));
+  CHECK(judged.shape() == Shape{2, 2});
+  g.validate();
+}
+
+TEST_CASE("a file that is cut or changed anywhere is refused, or imports") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("net.pt2"), whole = bytes_of(file_of("two_inputs"));
+  int refused = 0;
+  const auto try_it = [&](const std::string& bytes) {
+    write(file, bytes);
+    try {
+      program(file);
+    } catch (const RunError& error) {
+      ++refused;
+      CHECK(std::string_view(error.what()).starts_with(file + ": cannot be imported: "));
+    }
+  };
+  constexpr std::size_t kStep = 97;
+  int tries = 0;
+  for (std::size_t at = 0; at < whole.size(); at += kStep, tries += 2) {
+    try_it(whole.substr(0, at));
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
+    try_it(changed);
+  }
+  CHECK(refused > tries / 2);
+}
+
+TEST_CASE("ops without a counterpart are listed at once, with the lines that call them") {
+  CHECK(refusal(file_of("elementwise_more")) ==
+        "tests/import/programs/elementwise_more.pt2: cannot be imported: it calls ops without a "
+        "counterpart here\n"
+        "  aten.acos.default  modules.py:148 in forward\n"
+        "  aten.asin.default  modules.py:148 in forward\n"
+        "  aten.atan.default  modules.py:148 in forward\n"
+        "  aten.atan2.default  modules.py:151 in forward\n"
+        "  aten.erf.default  modules.py:147 in forward\n"
+        "  aten.isclose.default  modules.py:155 in forward\n"
+        "  aten.nan_to_num.default  modules.py:150 in forward");
+  for (const auto& [name, op] : {std::pair("no_grad", "higher_order.wrap_with_set_grad_enabled"),
+                                 std::pair("autocast", "higher_order.wrap_with_autocast"),
+                                 std::pair("conditional", "higher_order.cond"),
+                                 std::pair("in_place", "aten.index_put_.default")}) {
+    CAPTURE(name);
+    CHECK(refusal(file_of(name))
+              .starts_with(fmt::format(
+                  "{}: cannot be imported: it calls an op without a counterpart here\n  {}",
+                  file_of(name), op)));
+  }
+}
+
+TEST_CASE("a program of sizes that are no numbers is refused") {
+  CHECK(refusal(file_of("dynamic"))
+            .starts_with("tests/import/programs/dynamic.pt2: cannot be imported: a number of "
+                         "\"sizes\" of \""));
+  CHECK(refusal(file_of("dynamic")).ends_with(", and not a number: export it with sizes that are"));
+}
+
+TEST_CASE("operands must be as many and of the types with which a file was exported") {
+  const Program mlp = program(file_of("mlp"));
+  const auto mistake_of = [&](const auto& declare) {
+    Graph g("net");
+    declare(g);
+    return error_of<GraphError>([&] { g.validate(); });
+  };
+  const std::string wide = mistake_of([&](Graph& g) {
+    const Value y = mlp(g.input("x", f32, {7, 3}));
+    CHECK(y.poisoned());
+    g.output("y", y);
+  });
+  CAPTURE(wide);
+  CHECK(wide.find("program \"tests/import/programs/mlp.pt2\" cannot join the graph\n"
+                  "  operand 0  f32[7, 3]  \"x\"") != std::string::npos);
+  CHECK(wide.find("with which the file was exported, but f32[7, 3]\n"
+                  "  way out    export it with such an operand") != std::string::npos);
+  const std::string two = mistake_of([&](Graph& g) {
+    const Value x = g.input("x", f32, {4, 8});
+    for (const Value& y : mlp(Values{x, x})) CHECK(y.poisoned());
+  });
+  CHECK(two.find("requires   1 operands, but 2") != std::string::npos);
+  CHECK(
+      error_of<GraphError>([&] { mlp(Value()); })
+          .ends_with("program \"tests/import/programs/mlp.pt2\" needs a value of a graph to begin "
+                     "with"));
+}
+
+TEST_CASE("a program that is called twice needs a scope of its own for each call, or is shared") {
+  const Program mlp = program(file_of("mlp"));
+  const Type type = [&] {
+    Graph g("net");
+    static_cast<void>(mlp(g.input("x", f32, {1, 1})));
+    const std::string text = error_of<GraphError>([&] { g.validate(); });
+    const std::size_t at = text.find("as f32[") + 7;
+    const std::string sizes = text.substr(at, text.find(']', at) - at);
+    return Type{f32, {std::stoll(sizes), std::stoll(sizes.substr(sizes.find(',') + 1))}};
+  }();
+  {
+    Graph g("net");
+    const Value x = g.input("x", f32, type.shape);
+    static_cast<void>(mlp(x));
+    static_cast<void>(mlp(x));
+    const std::string text = error_of<GraphError>([&] { g.validate(); });
+    CHECK(text.find("requires   a new path, but one was made at ") != std::string::npos);
+    CHECK(text.find("way out    give it another name, or a scope") != std::string::npos);
+  }
+  Graph g("net");
+  const Value x = g.input("x", f32, type.shape);
+  g.output("a", x.scope("first", mlp));
+  g.output("b", x.scope("second", mlp));
+  const Layer once = shared(mlp);
+  g.output("c", x.scope("third", once));
+  g.output("d", x.through(once));
+  g.validate();
+  std::size_t parameters = 0;
+  for (const DeclaredParameter& p : g.parameters()) {
+    parameters += p.path.starts_with("first/") ? 1 : 0;
+  }
+  CHECK(g.parameters().size() == 3 * parameters);
+}
+
+}  // namespace metronome
