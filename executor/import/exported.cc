@@ -2,7 +2,7 @@
 // `read_program` adds the file:
 //
 //   header      schema version, byte order, the model's name
-//   types       type of each tensor value; sizes must be numbers
+//   nodes       their types, arguments and lines (nodes.cc)
 //   signature   which values are parameters, buffers, constants and inputs; which outputs are
 //   buffers weights     a tensor's numbers, gathered from the bytes of its storage by strides nodes
 //   target, arguments by name, outputs, the user's line
@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "executor/import/archive.h"
+#include "executor/import/json.h"
 #include "graph/ir/error.h"
 #include "graph/ir/half.h"
 
@@ -23,33 +24,6 @@ namespace metronome::pt2 {
 namespace {
 
 constexpr int kMajor = 8, kMinor = 17;  // of the schema that this reads
-
-/// The one member of a JSON object, as of {"as_int": 3}.
-std::pair<std::string, const Json*> only_member(const Json& object, std::string_view what) {
-  if (!object.is_object() || object.size() != 1) {
-    refuse(fmt::format("{} is no object of one member: {}", what, object.dump().substr(0, 80)));
-  }
-  return {object.begin().key(), &object.begin().value()};
-}
-
-const Json& member(const Json& object, const char* name, std::string_view what) {
-  if (!object.is_object() || !object.contains(name)) {
-    refuse(fmt::format("{} has no \"{}\"", what, name));
-  }
-  return object[name];
-}
-
-std::string string_in(const Json& object, const char* name, std::string_view what) {
-  const Json& found = member(object, name, what);
-  if (!found.is_string()) refuse(fmt::format("\"{}\" of {} is no string", name, what));
-  return found.get<std::string>();
-}
-
-const Json& list_in(const Json& object, const char* name, std::string_view what) {
-  const Json& found = member(object, name, what);
-  if (!found.is_array()) refuse(fmt::format("\"{}\" of {} is no list", name, what));
-  return found;
-}
 
 std::int64_t number_in(const Json& size, std::string_view what) {
   const auto [kind, value] = only_member(size, what);
@@ -90,9 +64,13 @@ Shape shape_in(const Json& meta, const char* name, std::string_view what) {
   return shape;
 }
 
+}  // namespace
+
 Type type_of(const Json& meta, std::string_view what) {
   return {element_of(meta, what), shape_in(meta, "sizes", what)};
 }
+
+namespace {
 
 // ---- weights -----------------------------------------------------------------------------------
 
@@ -228,55 +206,6 @@ class PayloadFolder {
 
 // ---- the graph ---------------------------------------------------------------------------------
 
-/// "net.py:9 in forward" of the last of the user's own lines in a stack trace: torch's are left
-/// out.
-std::string where_of(const Json& node) {
-  if (!node.contains("metadata") || !node["metadata"].is_object()) return "";
-  const std::string trace = node["metadata"].value("stack_trace", "");
-  std::string found;
-  for (std::size_t at = trace.find("File \""); at != trace.npos;
-       at = trace.find("File \"", at + 1)) {
-    const std::size_t file = at + 6, end = trace.find('"', file);
-    const std::size_t line = trace.find(", line ", file), in = trace.find(", in ", file);
-    if (end == trace.npos || line == trace.npos || in == trace.npos) continue;
-    const std::string path = trace.substr(file, end - file);
-    if (!found.empty() && path.find("torch/nn/") != path.npos) continue;
-    const std::size_t number = line + 7;
-    found = fmt::format("{}:{} in {}", path.substr(path.rfind('/') + 1),
-                        trace.substr(number, trace.find(',', number) - number),
-                        trace.substr(in + 5, trace.find('\n', in) - in - 5));
-  }
-  return found;
-}
-
-std::string tensor_name(const Json& argument, std::string_view what) {
-  const auto [kind, value] = only_member(argument, what);
-  if (kind != "as_tensor") return "";
-  return string_in(*value, "name", what);
-}
-
-ExportedNode node_of(const Json& json, std::size_t index) {
-  ExportedNode node;
-  const std::string what = fmt::format("node {}", index);
-  node.target = string_in(json, "target", what);
-  for (const std::string_view prefix : {"torch.ops.", "torch._ops."}) {
-    if (node.target.starts_with(prefix)) node.target.erase(0, prefix.size());
-  }
-  node.where = where_of(json);
-  for (const Json& input : list_in(json, "inputs", what)) {
-    node.arguments[string_in(input, "name", what)] = member(input, "arg", what);
-  }
-  for (const Json& output : list_in(json, "outputs", what)) {
-    const auto [kind, value] = only_member(output, "an output of " + what);
-    if (kind == "as_tensors") {
-      for (const Json& one : *value) node.outputs.push_back(string_in(one, "name", what));
-    } else {
-      node.outputs.push_back(kind == "as_tensor" ? string_in(*value, "name", what) : "");
-    }
-  }
-  return node;
-}
-
 void read_inputs(const Json& signature, PayloadFolder weights, PayloadFolder constants,
                  ExportedProgram& program) {
   using Kind = ExportedTensor::Kind;
@@ -355,18 +284,13 @@ ExportedProgram read(const std::string& file, std::string_view asked) {
   const Json& graph_module = member(json, "graph_module", what);
   const Json& graph = member(graph_module, "graph", what);
   ExportedProgram program{.file = file, .model = model};
-  for (const auto& [name, meta] : member(graph, "tensor_values", what).items()) {
-    program.types[name] = type_of(meta, fmt::format("\"{}\"", name));
-  }
+  read_nodes(graph, program);
   const Json& signature = member(graph_module, "signature", what);
   read_inputs(signature, PayloadFolder(archive, "data/weights/", model),
               PayloadFolder(archive, "data/constants/", model), program);
   read_outputs(signature, program);
   for (const std::string& input : program.inputs) {
     if (!program.types.contains(input)) refuse(fmt::format("its input \"{}\" has no type", input));
-  }
-  for (const Json& node : list_in(graph, "nodes", what)) {
-    program.nodes.push_back(node_of(node, program.nodes.size()));
   }
   return program;
 }

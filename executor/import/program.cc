@@ -269,11 +269,24 @@ class ProgramCall {
                       "run_decompositions({{}})",
                       name, other)};
     }
+    if (const std::string written = parameter_named(name); !written.empty()) {
+      throw Unsupported{fmt::format("it writes to the parameter \"{}\"", written)};
+    }
     if (call.buffer("self") != nullptr) {
       call.assign_buffer("self", made[0]);
     } else {
       at_.values[name] = made[0];
     }
+  }
+
+  /// The parameter or constant that is called so among values; "" for another value.
+  std::string parameter_named(const std::string& value) const {
+    for (const ExportedTensor& tensor : program_.tensors) {
+      if (tensor.value == value && tensor.kind == ExportedTensor::Kind::parameter) {
+        return tensor.name;
+      }
+    }
+    return "";
   }
 
   Values outputs() {

@@ -1,6 +1,8 @@
 // Memory for what a kernel makes of a steady operand, kept between steps.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -18,8 +20,7 @@ class Packed {
   Packed() = default;
   /// `version` changes when the operand does.
   Packed(std::size_t bytes, const std::uint64_t* version)
-      : data_(std::aligned_alloc(kAligned, (bytes + kAligned - 1) / kAligned * kAligned)),
-        version_(version) {
+      : data_(allocate(bytes)), version_(version) {
     if (version == nullptr) throw InternalError("a steady operand without a version");
     if (data_ == nullptr) throw std::bad_alloc();
   }
@@ -39,7 +40,16 @@ class Packed {
   }
 
  private:
-  static constexpr std::size_t kAligned = 64;
+  static constexpr std::size_t kAligned = 64, kHugePage = 2 << 20;
+
+  /// Large ones in huge pages, where the system has some: they are read from front to back.
+  static void* allocate(std::size_t bytes) {
+    const std::size_t unit = bytes >= kHugePage ? kHugePage : kAligned;
+    const std::size_t size = (bytes + unit - 1) / unit * unit;
+    void* memory = std::aligned_alloc(unit, size);
+    if (unit == kHugePage && memory != nullptr) madvise(memory, size, MADV_HUGEPAGE);
+    return memory;
+  }
   struct Free {
     void operator()(void* memory) const { std::free(memory); }
   };

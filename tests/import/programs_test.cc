@@ -202,7 +202,7 @@ TEST_CASE("an imported encoder is trained below a head of one's own") {
 TEST_CASE("programs compute what PyTorch computes, with its gradients") {
   for (const char* name : {"mlp", "convnet", "convolutions", "recurrent", "attention", "encoder",
                            "language", "elementwise", "shapes", "reductions", "losses", "frozen",
-                           "functional", "two_inputs", "layouts", "made"}) {
+                           "functional", "two_inputs", "layouts", "made", "no_grad"}) {
     SUBCASE(name) {
       try {
         check_program(name);

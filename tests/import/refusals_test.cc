@@ -108,8 +108,7 @@ TEST_CASE("ops without a counterpart are listed at once, with the lines that cal
         "  aten.erf.default  modules.py:147 in forward\n"
         "  aten.isclose.default  modules.py:155 in forward\n"
         "  aten.nan_to_num.default  modules.py:150 in forward");
-  for (const auto& [name, op] : {std::pair("no_grad", "higher_order.wrap_with_set_grad_enabled"),
-                                 std::pair("autocast", "higher_order.wrap_with_autocast"),
+  for (const auto& [name, op] : {std::pair("autocast", "higher_order.wrap_with_autocast"),
                                  std::pair("conditional", "higher_order.cond"),
                                  std::pair("in_place", "aten.index_put_.default")}) {
     CAPTURE(name);

@@ -94,7 +94,12 @@ std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
   const Gemm g = collapse(gemm);
   const int team = threads_for(g, threads);
   const double each = g.flops() / static_cast<double>(std::max<std::int64_t>(g.batches(), 1));
-  const int direct_team = g.batches() > 1 ? team : 1;
+  // A packed B of fewer bytes is read sooner than a team begins (ops/cpu/parallel.h).
+  constexpr double kBytesOfTeam = 512 * 1024;
+  const bool shared = packs_once(g) && static_cast<double>(g.n) * static_cast<double>(g.k) *
+                                               static_cast<double>(size_of(g.element)) >=
+                                           kBytesOfTeam;
+  const int direct_team = g.batches() > 1 ? team : shared ? threads : 1;
   const Candidate direct = direct_gemm_candidate(g, direct_team);
   // Empty products are direct's: it knows what a sum of nothing is.
   if (each == 0 || !fits_mkl(g)) return {direct};
@@ -110,7 +115,10 @@ std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
   std::vector<Candidate> candidates;
   if (each <= direct_flops(g)) candidates.push_back(direct);
   candidates.insert(candidates.end(), libraries.begin(), libraries.end());
-  if (each > direct_flops(g) && each <= kDirectLimit) candidates.push_back(direct);
+  // One tile reads a packed B from front to back once, however large it is.
+  constexpr std::int64_t kRowsOfTile = 4;
+  const bool streams = packs_once(g) && g.m <= kRowsOfTile;
+  if (each > direct_flops(g) && (each <= kDirectLimit || streams)) candidates.push_back(direct);
   return candidates;
 }
 

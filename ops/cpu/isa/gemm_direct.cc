@@ -12,10 +12,12 @@
 // B is packed into scratch, panel by panel, as [k, width]; one that no step changes is packed when
 // it has changed, all panels one behind the other. A panel's two kernels, for tiles of `rows` rows
 // and of one row less, are looked up once, when the product is bound. Threads share out the
-// products of a batch; a product by itself runs on one thread.
+// products of a batch, and the panels of a B that is packed once; else a product runs on one
+// thread.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -150,22 +152,29 @@ std::size_t packed_bytes(const Gemm& g) {
 template <class T>
 class PackedGemm {
  public:
-  PackedGemm(DirectGemm<T> direct, const GemmData& data)
+  PackedGemm(DirectGemm<T> direct, const GemmData& data, int threads)
       : direct_(std::move(direct)),
         data_(data),
+        threads_(threads),
         packed_(packed_bytes<T>(direct_.g), data.version_of_b) {}
 
   void operator()() {
     packed_.update([this] { pack(packed_.data<T>()); });
-    const T* b = packed_.data<T>();
-    for (const Panel<T>& p : direct_.panels) {
-      direct_.run_panel(p, static_cast<const T*>(data_.a), b, p.width,
-                        static_cast<const T*>(data_.addend), static_cast<T*>(data_.c));
-      b += direct_.g.k * p.width;
-    }
+    if (threads_ == 1) return run_panels(0, std::ssize(direct_.panels));
+    parallel_for(threads_, std::ssize(direct_.panels), 1,
+                 [this](std::int64_t begin, std::int64_t end) { run_panels(begin, end); });
   }
 
  private:
+  void run_panels(std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Panel<T>& p = direct_.panels[static_cast<std::size_t>(i)];
+      direct_.run_panel(p, static_cast<const T*>(data_.a),
+                        packed_.data<T>() + direct_.g.k * p.column, p.width,
+                        static_cast<const T*>(data_.addend), static_cast<T*>(data_.c));
+    }
+  }
+
   void pack(T* out) const {
     for (const Panel<T>& p : direct_.panels) {
       direct_.pack_panel(p, static_cast<const T*>(data_.b), out);
@@ -175,6 +184,7 @@ class PackedGemm {
 
   DirectGemm<T> direct_;
   GemmData data_;
+  int threads_;
   Packed packed_;
 };
 
@@ -184,7 +194,8 @@ CpuKernel bind_direct(const Gemm& g, const GemmData& data, const Candidate& choi
   const int threads = choice.threads;
   const DirectGemm<T> direct{g, panels<T>(g), static_cast<const T*>(data.bias)};
   if (choice.packed_bytes > 0) {
-    return CpuKernel([packed = std::make_shared<PackedGemm<T>>(direct, data)] { (*packed)(); });
+    return CpuKernel(
+        [packed = std::make_shared<PackedGemm<T>>(direct, data, choice.threads)] { (*packed)(); });
   }
   const T* a = static_cast<const T*>(data.a);
   const T* b = static_cast<const T*>(data.b);

@@ -17,8 +17,10 @@ struct Product {
   const Op& op;
   Types in, out;
 
+  int threads = 1;
+
   std::vector<Candidate> candidates(SteadyOperands steady) const {
-    return cpu_table().of(op).candidates(op, {in, out, 1, steady});
+    return cpu_table().of(op).candidates(op, {in, out, threads, steady});
   }
   Candidate own(SteadyOperands steady) const {
     for (const Candidate& candidate : candidates(steady)) {
@@ -28,11 +30,12 @@ struct Product {
   }
 };
 
-void check_bits(const Op& op, const Types& in, const Type& out) {
+void check_bits(const Op& op, const Types& in, const Type& out, int threads = 1) {
   CAPTURE(to_string(in[0]));
   CAPTURE(to_string(in[1]));
-  const Product product{op, in, {out}};
+  const Product product{op, in, {out}, threads};
   const Candidate packed = product.own(kSteadyWeight), usual = product.own({});
+  CHECK(packed.threads == threads);
   REQUIRE(packed.packed_bytes > 0);
   CHECK(packed.scratch_bytes == 0);
   CHECK(usual.packed_bytes == 0);
@@ -97,6 +100,17 @@ TEST_CASE("a product whose weight is packed once has the bits of one that packs 
       }
     }
   }
+}
+
+TEST_CASE("threads share out the columns of a large weight that is packed once") {
+  for (const std::int64_t rows : {1, 4}) {
+    for (const std::int64_t columns : {512, 700}) {
+      const Type x{f32, {rows, 600}}, weight{f32, {columns, 600}}, y{f32, {rows, columns}};
+      for (const int threads : {2, 3}) check_bits(*make_op(Linear{}), {x, weight}, y, threads);
+    }
+  }
+  const Type x{f32, {1, 64}}, weight{f32, {64, 64}}, y{f32, {1, 64}};
+  CHECK(Product{*make_op(Linear{}), {x, weight}, {y}, 2}.own(kSteadyWeight).threads == 1);
 }
 
 TEST_CASE("a product is packed once where its weight is steady, transposed and one for all") {

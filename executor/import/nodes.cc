@@ -1,0 +1,149 @@
+// The nodes of a graph, and those of regions in it:
+//
+//   %a = wrap_with_set_grad_enabled(False, submod_1, %x)      %submod_1.sin = aten.sin(%x)
+//   submod_1(%x_1): %sin = aten.sin(%x_1); return %sin        %a = aten.detach(%submod_1.sin)
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/import/json.h"
+
+namespace metronome::pt2 {
+namespace {
+
+/// "net.py:9 in forward" of the last of the user's own lines in a stack trace: torch's are left
+/// out.
+std::string where_of(const Json& node) {
+  if (!node.contains("metadata") || !node["metadata"].is_object()) return "";
+  const std::string trace = node["metadata"].value("stack_trace", "");
+  std::string found;
+  for (std::size_t at = trace.find("File \""); at != trace.npos;
+       at = trace.find("File \"", at + 1)) {
+    const std::size_t file = at + 6, end = trace.find('"', file);
+    const std::size_t line = trace.find(", line ", file), in = trace.find(", in ", file);
+    if (end == trace.npos || line == trace.npos || in == trace.npos) continue;
+    const std::string path = trace.substr(file, end - file);
+    if (!found.empty() && path.find("torch/nn/") != path.npos) continue;
+    const std::size_t number = line + 7;
+    found = fmt::format("{}:{} in {}", path.substr(path.rfind('/') + 1),
+                        trace.substr(number, trace.find(',', number) - number),
+                        trace.substr(in + 5, trace.find('\n', in) - in - 5));
+  }
+  return found;
+}
+
+/// A graph on its way into the program: how its values are called there.
+class GraphReader {
+ public:
+  GraphReader(ExportedProgram& program, std::string prefix,
+              std::map<std::string, std::string> operands)
+      : program_(program), prefix_(std::move(prefix)), names_(std::move(operands)) {}
+
+  void read(const Json& graph) {
+    for (const auto& [name, meta] : member(graph, "tensor_values", "the graph").items()) {
+      if (names_.contains(name)) continue;  // an operand of the region
+      names_[name] = prefix_ + name;
+      program_.types[prefix_ + name] = type_of(meta, fmt::format("\"{}\"", name));
+    }
+    for (const Json& node : list_in(graph, "nodes", "the graph")) add(node);
+  }
+
+  std::string name_of(const std::string& name) const {
+    const auto found = names_.find(name);
+    if (found == names_.end()) refuse(fmt::format("a node names \"{}\", which has no type", name));
+    return found->second;
+  }
+
+ private:
+  void add(const Json& json) {
+    ExportedNode node;
+    const std::string what = fmt::format("node {}", program_.nodes.size());
+    node.target = string_in(json, "target", what);
+    for (const std::string_view prefix : {"torch.ops.", "torch._ops."}) {
+      if (node.target.starts_with(prefix)) node.target.erase(0, prefix.size());
+    }
+    node.where = where_of(json);
+    const Json& inputs = list_in(json, "inputs", what);
+    for (const Json& output : list_in(json, "outputs", what)) {
+      const auto [kind, value] = only_member(output, "an output of " + what);
+      if (kind == "as_tensors") {
+        for (const Json& one : *value)
+          node.outputs.push_back(name_of(string_in(one, "name", what)));
+      } else {
+        node.outputs.push_back(kind == "as_tensor" ? name_of(string_in(*value, "name", what)) : "");
+      }
+    }
+    if (inline_region(node, inputs, what)) return;
+    for (const Json& input : inputs) {
+      Json& argument = node.arguments[string_in(input, "name", what)];
+      argument = member(input, "arg", what);
+      rename(argument);
+    }
+    program_.nodes.push_back(std::move(node));
+  }
+
+  /// Whether the node is a region that can be, and now is, part of the graph around it.
+  bool inline_region(const ExportedNode& node, const Json& inputs, const std::string& what) {
+    const bool no_grad = node.target == "higher_order.wrap_with_set_grad_enabled";
+    const bool autocast = node.target == "higher_order.wrap_with_autocast";
+    if (!no_grad && !autocast) return false;
+    const std::size_t flag = no_grad ? 0 : 2, body = no_grad ? 1 : 4;
+    if (inputs.size() <= body) refuse(fmt::format("{} has too few arguments", what));
+    const auto argument = [&](std::size_t i) {
+      return only_member(member(inputs[i], "arg", what), what);
+    };
+    const bool enabled = argument(flag).second->get<bool>();
+    if (autocast && enabled) return false;
+    const Json& region = *argument(body).second;
+    const Json& graph = member(region, "graph", what);
+    const Json& taken = list_in(graph, "inputs", what);
+    if (taken.size() != inputs.size() - body - 1) {
+      refuse(fmt::format("{} gives its region {} operands, and not {}", what,
+                         inputs.size() - body - 1, taken.size()));
+    }
+    std::map<std::string, std::string> operands;
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      const std::string outer = tensor_name(member(inputs[body + 1 + i], "arg", what), what);
+      operands[tensor_name(taken[i], what)] = name_of(outer);
+    }
+    GraphReader inner(program_, fmt::format("{}{}.", prefix_, string_in(region, "name", what)),
+                      std::move(operands));
+    inner.read(graph);
+    const Json& given = list_in(graph, "outputs", what);
+    for (std::size_t i = 0; i < given.size() && i < node.outputs.size(); ++i) {
+      const std::string value = inner.name_of(tensor_name(given[i], what));
+      program_.nodes.push_back(
+          {.target = no_grad && !enabled ? "aten.detach.default" : "aten.alias.default",
+           .arguments = {{"self", Json{{"as_tensor", {{"name", value}}}}}},
+           .outputs = {node.outputs[i]},
+           .where = node.where});
+    }
+    return true;
+  }
+
+  void rename(Json& argument) const {
+    if (argument.is_object() && argument.contains("name") && argument["name"].is_string() &&
+        !argument.contains("graph")) {
+      const auto found = names_.find(argument["name"].get<std::string>());
+      if (found != names_.end()) argument["name"] = found->second;
+      return;
+    }
+    if (!argument.is_structured()) return;
+    for (Json& part : argument) rename(part);
+  }
+
+  ExportedProgram& program_;
+  std::string prefix_;
+  std::map<std::string, std::string> names_;  ///< in the program, by the graph's own
+};
+
+}  // namespace
+
+void read_nodes(const Json& graph, ExportedProgram& program) {
+  GraphReader(program, "", {}).read(graph);
+}
+
+}  // namespace metronome::pt2
