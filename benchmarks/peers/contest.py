@@ -168,12 +168,22 @@ class Contest:
                         count = max(FEWEST_STEPS, int(ROUND_MS / first["ms"]))
                         steps[name, kind] = count
 
+        # Threads of ONNX Runtime spin for longer than others settle: they would take a core of the
+        # next one's turn.
+        pauses = self.args.evaluate
+
         def take(which: tuple[str, str]):
             name, kind = which
+            if pauses:
+                self.peers[name].go_on()
             time.sleep(SETTLE_S)
             answer = self.ask(name, kind, steps=steps[which])
+            if pauses:
+                self.peers[name].pause()
             return answer and answer["ms"]
 
+        for peer in self.peers.values() if pauses else ():
+            peer.pause()
         rounds.interleave(steps, 1, take)  # warm-up
         for (name, kind), values in rounds.interleave(steps, self.args.rounds, take).items():
             if "unavailable" not in self.rows[name]:

@@ -66,6 +66,13 @@ class Process:
         lines = self.errors.read_text(errors="replace").strip().splitlines() or ["nothing"]
         return f"it ended with status {self.process.returncode}: {lines[-1][:300]}"
 
+    def signal(self, number: int) -> None:
+        """To it and the programs that it started."""
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            pass  # the next question tells of it
+
     def stop(self) -> None:
         if self.process.stdin.closed:
             return
@@ -135,6 +142,17 @@ class Peer:
         except Unavailable:
             self.stop()
             raise
+
+    def pause(self) -> None:
+        """Out of its turn: no thread of it spins beside another's."""
+        self.signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def signal(self, number: int) -> None:
+        for each in self.processes:
+            each.signal(number)
 
     def stop(self) -> None:
         for each in self.processes:

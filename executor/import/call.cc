@@ -180,6 +180,7 @@ ProgramBuffer* Call::buffer(const char* name) const {
 }
 
 void Call::assign_buffer(const char* name, Value next) const {
+  if (buffer(name) == nullptr) throw Unsupported{fmt::format("its \"{}\" is no buffer", name)};
   std::string kind;
   const std::string value = require(name, kind).value("name", "");
   assign(at_.emitter, at_.buffers.at(value).buffer, next, line());

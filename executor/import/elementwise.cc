@@ -176,7 +176,6 @@ void add_functions(Table& t) {
   add_unary(t, "log1p", log1p);
   add_unary(t, "floor", floor);
   add_unary(t, "ceil", ceil);
-  add_unary(t, "round", round);
   add_unary(t, "trunc", trunc);
   add_unary(t, "sin", sin);
   add_unary(t, "cos", cos);
@@ -223,6 +222,10 @@ void add_functions(Table& t) {
   };
   t["aten.glu"] = [](const Call& c) {
     return Values{glu(c.value("self"), c.integer("dim", -1), c.line())};
+  };
+  t["aten.round"] = [](const Call& c) {
+    if (c.integer("decimals", 0) != 0) throw Unsupported{"it rounds to decimals"};
+    return Values{round(c.promoted("self"), c.line())};
   };
   t["aten.isnan"] = [](const Call& c) {
     const Operand x(c.value("self"), c.line());

@@ -184,7 +184,9 @@ Values group_normed(const Call& c) {
 }
 
 Values instance_normed(const Call& c) {
-  if (!c.flag("use_input_stats", true)) throw Unsupported{"it reads running statistics"};
+  if (!c.flag("use_input_stats", true) || c.has("running_mean")) {
+    throw Unsupported{"it has running statistics"};
+  }
   const Value x = c.value("input");
   const Layer plain = instance_norm({.eps = c.number("eps", 1e-5)});
   return {scaled(c, plain(x, c.line()), x)};
@@ -193,6 +195,7 @@ Values instance_normed(const Call& c) {
 // ---- the others --------------------------------------------------------------------------------
 
 Values embedded(const Call& c) {
+  if (c.flag("scale_grad_by_freq", false)) throw Unsupported{"it scales gradients by frequency"};
   Value table = c.value("weight");
   const std::int64_t rows = table.size(0), padding = c.integer("padding_idx", -1);
   if (padding >= 0) {  // read as any other row, but never trained
