@@ -18,7 +18,10 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "ops/cpu/gemm.h"
@@ -148,6 +151,20 @@ std::size_t packed_bytes(const Gemm& g) {
   return static_cast<std::size_t>(g.k * columns) * sizeof(T);
 }
 
+/// The packed form of a matrix, by the counter of its storage, its place and its shape: products by
+/// one weight, as those of a loop, share it as long as one of them lives.
+std::shared_ptr<Packed> shared_packed(const Gemm& g, const GemmData& data, std::size_t bytes) {
+  using Key = std::tuple<const void*, const void*, std::int64_t, std::int64_t, std::int64_t>;
+  static std::mutex mutex;
+  static std::map<Key, std::weak_ptr<Packed>> all;
+  const std::scoped_lock lock(mutex);
+  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Packed>& kept = all[{data.version_of_b, data.b, g.n, g.k, g.ldb}];
+  std::shared_ptr<Packed> packed = kept.lock();
+  if (packed == nullptr) kept = packed = std::make_shared<Packed>(bytes, data.version_of_b);
+  return packed;
+}
+
 /// A product whose transposed B is packed when it has changed.
 template <class T>
 class PackedGemm {
@@ -156,10 +173,10 @@ class PackedGemm {
       : direct_(std::move(direct)),
         data_(data),
         threads_(threads),
-        packed_(packed_bytes<T>(direct_.g), data.version_of_b) {}
+        packed_(shared_packed(direct_.g, data, packed_bytes<T>(direct_.g))) {}
 
   void operator()() {
-    packed_.update([this] { pack(packed_.data<T>()); });
+    packed_->update([this] { pack(packed_->template data<T>()); });
     if (threads_ == 1) return run_panels(0, std::ssize(direct_.panels));
     parallel_for(threads_, std::ssize(direct_.panels), 1,
                  [this](std::int64_t begin, std::int64_t end) { run_panels(begin, end); });
@@ -170,7 +187,7 @@ class PackedGemm {
     for (std::int64_t i = begin; i < end; ++i) {
       const Panel<T>& p = direct_.panels[static_cast<std::size_t>(i)];
       direct_.run_panel(p, static_cast<const T*>(data_.a),
-                        packed_.data<T>() + direct_.g.k * p.column, p.width,
+                        packed_->template data<T>() + direct_.g.k * p.column, p.width,
                         static_cast<const T*>(data_.addend), static_cast<T*>(data_.c));
     }
   }
@@ -185,7 +202,7 @@ class PackedGemm {
   DirectGemm<T> direct_;
   GemmData data_;
   int threads_;
-  Packed packed_;
+  std::shared_ptr<Packed> packed_;
 };
 
 template <class T>
