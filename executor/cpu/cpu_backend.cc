@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "executor/cpu/cpu_engine.h"
@@ -52,6 +55,26 @@ void add_biggest(std::span<const Plan> plans, Needs& needs) {
   }
 }
 
+/// The bytes of weights that kernels pack once, each weight counted once: products share its packed
+/// form. A convolution of a loop has one for each iteration.
+std::size_t packed_bytes_of(std::span<const Plan> plans) {
+  std::set<std::pair<std::string, std::size_t>> packed;
+  for (const Plan& plan : plans) {
+    for (std::size_t i = 0; i < plan.choices.size(); ++i) {
+      if (plan.choices[i].packed_bytes == 0) continue;
+      std::string paths;
+      for (const ValueId operand : plan.graph.nodes()[i].inputs) {
+        const std::optional<StorageId> parameter = parameter_of(plan.graph, operand);
+        if (parameter) paths += plan.graph.storage(*parameter).path + " ";
+      }
+      packed.emplace(std::move(paths), plan.choices[i].packed_bytes);
+    }
+  }
+  std::size_t bytes = 0;
+  for (const auto& [paths, each] : packed) bytes += each;
+  return bytes;
+}
+
 class ReplayBackend final : public CpuBackend {
  public:
   using CpuBackend::CpuBackend;
@@ -77,6 +100,8 @@ class StepwiseBackend final : public CpuBackend {
     std::size_t unshared = 0;
     for (const Plan& plan : plans) unshared += unshared_bytes(plan);
     needs.parts.push_back({"values, each in memory of its own", unshared});
+    const std::size_t packed = packed_bytes_of(plans);
+    if (packed > 0) needs.parts.push_back({"packed weights", packed});
     add_biggest(plans, needs);
     return needs;
   }
@@ -115,14 +140,14 @@ Settings cpu_settings(Mode mode) {
 
 Needs needs_of_arena(std::span<const Plan> plans) {
   Needs needs;
-  std::size_t arena = 0, readables = 0, packed = 0;
+  std::size_t arena = 0, readables = 0;
   for (const Plan& plan : plans) {
     arena = std::max(arena, plan.memory.arena_bytes);
-    for (const Candidate& choice : plan.choices) packed += choice.packed_bytes;
     for (const std::size_t bytes : plan.memory.readable_bytes) readables += bytes;
   }
   needs.parts.push_back({"arena", arena});
   needs.parts.push_back({"values to read", readables});
+  const std::size_t packed = packed_bytes_of(plans);
   if (packed > 0) needs.parts.push_back({"packed weights", packed});
   add_biggest(plans, needs);
   return needs;

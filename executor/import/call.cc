@@ -181,10 +181,11 @@ ProgramBuffer* Call::buffer(const char* name) const {
 
 void Call::assign_buffer(const char* name, Value next) const {
   if (buffer(name) == nullptr) throw Unsupported{fmt::format("its \"{}\" is no buffer", name)};
-  std::string kind;
-  const std::string value = require(name, kind).value("name", "");
-  assign(at_.emitter, at_.buffers.at(value).buffer, next, line());
-  at_.values[value] = next;
+  const Buffer written = buffer(name)->buffer;
+  assign(at_.emitter, written, next, line());
+  for (const auto& [value, other] : at_.buffers) {  // it may have several names
+    if (other.buffer.storage == written.storage) at_.values[value] = next;
+  }
 }
 
 // ---- the table ---------------------------------------------------------------------------------

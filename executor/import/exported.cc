@@ -1,11 +1,10 @@
-// Reads the archive's JSON. Each step says what it misses as a ImportRefusal, to which
-// `read_program` adds the file:
+// Reads the archive's JSON. What a step misses is an ImportRefusal, to which `read_program` adds
+// the file:
 //
 //   header      schema version, byte order, the model's name
 //   nodes       their types, arguments and lines (nodes.cc)
-//   signature   which values are parameters, buffers, constants and inputs; which outputs are
-//   buffers weights     a tensor's numbers, gathered from the bytes of its storage by strides nodes
-//   target, arguments by name, outputs, the user's line
+//   signature   values that are parameters, buffers, constants, inputs; outputs that are buffers
+//   weights     a tensor's numbers, gathered from the bytes of its storage by strides
 #include "executor/import/exported.h"
 
 #include <fmt/format.h>
@@ -18,7 +17,7 @@
 #include "executor/import/archive.h"
 #include "executor/import/json.h"
 #include "graph/ir/error.h"
-#include "graph/ir/half.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::pt2 {
 namespace {
@@ -75,27 +74,11 @@ namespace {
 // ---- weights -----------------------------------------------------------------------------------
 
 double number_at(const std::byte* at, Element element) {
-  const auto as = [&](auto number) {
+  if (element == bool_) return *at != std::byte{0} ? 1 : 0;  // a file's byte may be any
+  return with_element(element, [&](auto number) {
     std::memcpy(&number, at, sizeof number);
     return static_cast<double>(number);
-  };
-  switch (element) {
-    case f32:
-      return as(float());
-    case f64:
-      return as(double());
-    case f16:
-      return as(Float16());
-    case bf16:
-      return as(BFloat16());
-    case i32:
-      return as(std::int32_t());
-    case i64:
-      return as(std::int64_t());
-    case bool_:
-      return *at != std::byte{0} ? 1 : 0;
-  }
-  throw InternalError("an element type out of range");
+  });
 }
 
 /// Whether a shape has so many elements at most.

@@ -209,10 +209,13 @@ class ProgramCall {
       at_.values[tensor.value] = make_constant(emitter, tensor.numbers, tensor.type, at_.line);
       return;
     }
-    if (!tensor.same_as.empty()) {
-      at_.values[tensor.value] = by_name_.at(tensor.same_as);
+    if (const auto first = made_as_.find(tensor.same_as); first != made_as_.end()) {
+      at_.values[tensor.value] = at_.values.at(first->second);
+      const auto buffer = at_.buffers.find(first->second);
+      if (buffer != at_.buffers.end()) at_.buffers[tensor.value] = ProgramBuffer(buffer->second);
       return;
     }
+    made_as_[tensor.name] = tensor.value;
     const std::string path = path_of(tensor.name);
     if (tensor.kind == ExportedTensor::Kind::buffer) {
       const Buffer made = make_buffer(emitter, path, tensor.type, values(tensor.numbers), at_.line);
@@ -224,7 +227,6 @@ class ProgramCall {
         make_parameter(emitter, path, tensor.type, values(tensor.numbers), at_.line);
     const auto id = emitter->graph.find_storage(join_path(emitter->scopes.back().storages, path));
     if (!tensor.trained && id) emitter->graph.set_trainable(*id, false);
-    by_name_[tensor.name] = at_.values[tensor.value];
   }
 
   bool run(std::size_t index) {
@@ -313,7 +315,7 @@ class ProgramCall {
   const ExportedProgram& program_;
   const Sharing& sharing_;
   ProgramValues at_;
-  std::map<std::string, Value> by_name_;  ///< parameters
+  std::map<std::string, std::string> made_as_;  ///< [tensor]: its value, for others of its memory
 };
 
 }  // namespace pt2

@@ -238,6 +238,20 @@ class Frozen(nn.Module):
         return self.trained(x - self.mean) * self.scale
 
 
+class TiedBuffers(nn.Module):
+    """`seen` and `also` are one buffer, which forward changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+        self.register_buffer("seen", torch.zeros(3))
+        self.register_buffer("also", self.seen)
+
+    def forward(self, x):
+        self.seen.add_(1)
+        return self.linear(x) * self.also + self.seen
+
+
 class TwoInputs(nn.Module):
     """`y` is given by name. `factor` and `way` become constants. An input and a parameter are outputs too."""
 
@@ -371,6 +385,7 @@ def image():
 CASES = {
     "mlp": Case(Mlp, lambda: (randn(3, 8),)),
     "convnet": Case(Convnet, image),
+    "tied_buffers": Case(TiedBuffers, lambda: (randn(2, 4),), random=True),
     "convolutions": Case(Convolutions, lambda: (randn(2, 2, 7), randn(2, 2, 4, 4), randn(2, 1, 2, 3, 4))),
     "recurrent": Case(Recurrent, lambda: (randn(2, 3, 4), randn(1, 2, 6), randn(1, 2, 6))),
     "encoder": Case(Encoder, lambda: (randn(2, 5, 16),)),

@@ -180,6 +180,23 @@ TEST_CASE(
         expected.below("gradient.").size() + expected.below("after.").size());
 }
 
+TEST_CASE("a buffer of two names is one, and a write by one name is read by the other") {
+  Graph g("net");
+  const Value x = g.input("x", f32, {2, 4});
+  g.output("y", x.through(program(file_of("tied_buffers", "pt2"))));
+  Executable step = compile(g, cpu_replay());
+  const at::Tensor numbers = at::randn({2, 4});
+  for (const double seen : {1.0, 2.0}) {
+    step.run({{x, numbers}});
+    const at::Tensor y =
+        at::linear(numbers, step.get("linear/weight"), step.get("linear/bias")) * seen + seen;
+    CHECK(at::allclose(step.read("y"), y, 1e-5, 1e-5));
+    CHECK(at::equal(step.get("seen"), at::full({3}, seen)));
+  }
+  const std::vector<std::string> storages = step.storages();
+  CHECK(std::ranges::find(storages, "also") == storages.end());
+}
+
 namespace mt = metronome;
 
 TEST_CASE("an imported encoder is trained below a head of one's own") {
