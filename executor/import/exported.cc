@@ -1,4 +1,4 @@
-// Reads the archive's JSON. What a step misses is an ImportRefusal, to which `read_program` adds
+// Reads the archive's JSON in steps. A step throws an ImportRefusal, to which `read_program` adds
 // the file:
 //
 //   header      schema version, byte order, the model's name

@@ -29,20 +29,25 @@ SpatialNumbers spatial(const std::vector<std::int64_t>& numbers, std::int64_t di
   return SpatialNumbers(numbers);
 }
 
+/// Calls the function for so many spatial dimensions: the first is of one.
+template <class... Of>
+Values by_dimensions(std::int64_t dimensions, const Of&... of) {
+  std::int64_t at = 0;
+  Values made;
+  ((++at == dimensions ? static_cast<void>(made = {of()}) : static_cast<void>(0)), ...);
+  if (made.empty()) {
+    throw Unsupported{fmt::format("its operand has {} spatial dimensions", dimensions)};
+  }
+  return made;
+}
+
 /// `of` is conv1d, conv2d and conv3d, or their transposed forms.
 template <class Arguments, class... Of>
 Values convolve_by(const Call& c, const Arguments& how, const Of&... of) {
   const Value x = c.value("input"), weight = c.value("weight"), bias = c.value_or_absent("bias");
-  std::int64_t dimensions = 0;
-  Values made;
-  const auto apply_if = [&](const auto& convolution) {
-    if (x.rank() - 2 != ++dimensions) return;
-    made = {bias.present() ? convolution(x, weight, bias, how, c.line())
-                           : convolution(x, weight, how, c.line())};
-  };
-  (apply_if(of), ...);
-  if (made.empty()) throw Unsupported{fmt::format("its operand has {} dimensions", x.rank())};
-  return made;
+  return by_dimensions(x.rank() - 2, [&] {
+    return bias.present() ? of(x, weight, bias, how, c.line()) : of(x, weight, how, c.line());
+  }...);
 }
 
 Values convolve_transposed(const Call& c) {
@@ -80,35 +85,39 @@ Values max_pool(const Call& c) {
   const Value x = c.value("self");
   const std::int64_t d = x.rank() - 2;
   const SpatialNumbers kernel = spatial(c.integers("kernel_size"), d);
-  MaxPoolOptions how{.padding = spatial(c.integers("padding", {{0}}), d),
-                     .dilation = spatial(c.integers("dilation", {{1}}), d),
-                     .ceil_mode = c.flag("ceil_mode", false)};
-  const std::vector<std::int64_t> stride = c.integers("stride", {{}});
-  if (!stride.empty()) how.stride = spatial(stride, d);
-  if (d == 1) return {max_pool1d(x, kernel, how, c.line())};
-  return {d == 2 ? max_pool2d(x, kernel, how, c.line()) : max_pool3d(x, kernel, how, c.line())};
+  const MaxPoolOptions how{.stride = spatial(c.integers("stride", {{}}), d),
+                           .padding = spatial(c.integers("padding", {{0}}), d),
+                           .dilation = spatial(c.integers("dilation", {{1}}), d),
+                           .ceil_mode = c.flag("ceil_mode", false)};
+  return by_dimensions(
+      d, [&] { return max_pool1d(x, kernel, how, c.line()); },
+      [&] { return max_pool2d(x, kernel, how, c.line()); },
+      [&] { return max_pool3d(x, kernel, how, c.line()); });
 }
 
 Values avg_pool(const Call& c) {
   const Value x = c.value("self");
   const std::int64_t d = x.rank() - 2;
   const SpatialNumbers kernel = spatial(c.integers("kernel_size"), d);
-  AvgPoolOptions how{.padding = spatial(c.integers("padding", {{0}}), d),
-                     .ceil_mode = c.flag("ceil_mode", false),
-                     .count_include_pad = c.flag("count_include_pad", true),
-                     .divisor_override = c.optional_integer("divisor_override")};
-  const std::vector<std::int64_t> stride = c.integers("stride", {{}});
-  if (!stride.empty()) how.stride = spatial(stride, d);
-  if (d == 1) return {avg_pool1d(x, kernel, how, c.line())};
-  return {d == 2 ? avg_pool2d(x, kernel, how, c.line()) : avg_pool3d(x, kernel, how, c.line())};
+  const AvgPoolOptions how{.stride = spatial(c.integers("stride", {{}}), d),
+                           .padding = spatial(c.integers("padding", {{0}}), d),
+                           .ceil_mode = c.flag("ceil_mode", false),
+                           .count_include_pad = c.flag("count_include_pad", true),
+                           .divisor_override = c.optional_integer("divisor_override")};
+  return by_dimensions(
+      d, [&] { return avg_pool1d(x, kernel, how, c.line()); },
+      [&] { return avg_pool2d(x, kernel, how, c.line()); },
+      [&] { return avg_pool3d(x, kernel, how, c.line()); });
 }
 
 Values adaptive_avg_pool(const Call& c) {
   const Value x = c.value("self");
   const std::int64_t d = x.rank() - 2;
   const SpatialNumbers out = spatial(c.integers("output_size"), d);
-  if (d == 1) return {adaptive_avg_pool1d(x, out, c.line())};
-  return {d == 2 ? adaptive_avg_pool2d(x, out, c.line()) : adaptive_avg_pool3d(x, out, c.line())};
+  return by_dimensions(
+      d, [&] { return adaptive_avg_pool1d(x, out, c.line()); },
+      [&] { return adaptive_avg_pool2d(x, out, c.line()); },
+      [&] { return adaptive_avg_pool3d(x, out, c.line()); });
 }
 
 // ---- norms -------------------------------------------------------------------------------------
