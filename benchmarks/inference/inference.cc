@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -34,12 +35,7 @@ void check(Executable& planned, Executable& eager, const Batches& batches, Infer
     eager.evaluate(batches.of_step(step));
     const std::vector<float> a = numbers_of(planned.read(kAnswer)),
                              b = numbers_of(eager.read(kAnswer));
-    double most = 0, largest = 0;
-    for (std::size_t i = 0; i < b.size(); ++i) {
-      most = std::max(most, static_cast<double>(std::abs(a[i] - b[i])));
-      largest = std::max(largest, static_cast<double>(std::abs(b[i])));
-    }
-    result.max_difference = std::max(result.max_difference, most / largest);
+    result.max_difference = std::max(result.max_difference, relative_difference(a, b));
   }
   result.agree = result.max_difference <= kTolerance;
 }
@@ -51,6 +47,18 @@ std::string microseconds(const Samples& ms) {
 }
 
 }  // namespace
+
+double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  if (a.size() != b.size()) return kFar;
+  double most = 0, largest = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return kFar;
+    most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
+    largest = std::max(largest, std::abs(double{b[i]}));
+  }
+  return most > 0 ? most / largest : 0;
+}
 
 bool Inference::acceptable() const {
   return agree && (scale != models::Scale::small || ratio() >= kFloor);

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "benchmarks/compare.h"
 #include "benchmarks/machine.h"
@@ -35,6 +36,10 @@ struct Inference {
   /// Agrees, and at small scale is not below `kFloor` of eager's speed.
   bool acceptable() const;
 };
+
+/// The largest difference, relative to the largest number of `b`. Infinity where the sizes differ,
+/// or a number is not finite: two such answers never agree.
+double relative_difference(const std::vector<float>& a, const std::vector<float>& b);
 
 /// Sets libtorch's thread count, checks, and times; on a CPU. `rows`: 0 for the scale's batch.
 /// `progress` is told what begins.

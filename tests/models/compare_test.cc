@@ -4,11 +4,13 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/zeros.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "benchmarks/batches.h"
 #include "benchmarks/eager_form.h"
+#include "benchmarks/inference/inference.h"
 #include "benchmarks/memory.h"
 #include "benchmarks/table.h"
 #include "tests/doctest.h"
@@ -55,6 +57,20 @@ TEST_CASE("a comparison is acceptable where it agrees and small is not below the
   CHECK(c.acceptable());
   c.agreement.agree = false;
   CHECK(!c.acceptable());
+}
+
+TEST_CASE("answers that are not finite, or of other sizes, never agree") {
+  using benchmarks::relative_difference;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  CHECK(relative_difference({1, 2, 4}, {1, 3, 4}) == 0.25);
+  CHECK(relative_difference({0, 0}, {0, 0}) == 0);
+  CHECK(relative_difference({1, 0}, {0, 0}) == kInf);
+  CHECK(relative_difference({kNan, 1}, {1, 1}) == kInf);
+  CHECK(relative_difference({1, 1}, {1, kNan}) == kInf);
+  CHECK(relative_difference({kNan}, {kNan}) == kInf);
+  CHECK(relative_difference({1}, {kInf}) == kInf);
+  CHECK(relative_difference({1, 1}, {1}) == kInf);
 }
 
 TEST_CASE("the allocator's peak counts what lives at one moment, made in the call") {
