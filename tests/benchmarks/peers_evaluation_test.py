@@ -4,7 +4,6 @@ measures; and their answers, where this Python has them.
 Stand-ins for the libraries lie in a folder of their own, which comes first.
 """
 
-import importlib
 import importlib.util
 import json
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+from libraries import needs  # noqa: E402
 from peers import evaluation, sizes  # noqa: E402
 from peers.crew import Peer, Unavailable  # noqa: E402
 
@@ -122,19 +122,6 @@ class Command(InFolder):
             with self.assertRaises(Unavailable) as raised:
                 peer.hear(60)
             self.assertEqual(str(raised.exception), f"ImportError: no onnx: {way_out}")
-
-
-def needs(*libraries: str):
-    def reason(name: str) -> str:
-        # A torch that serves libtorch alone is found, and cannot be imported.
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            return f"this Python cannot import {name} ({error})"
-        return ""
-
-    missing = [why for why in map(reason, libraries) if why]
-    return unittest.skipIf(missing, "; ".join(missing))
 
 
 class Agreement(InFolder):

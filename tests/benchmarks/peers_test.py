@@ -19,6 +19,7 @@ BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 PEER = os.environ.pop("METRONOME_PEER", Path("benchmarks/metronome_peer").resolve())
 sys.path.insert(0, str(BENCHMARKS))
 
+from libraries import needs  # noqa: E402
 from peers import learner, rounds, sizes  # noqa: E402
 from peers.crew import Peer, Unavailable, environment, joint  # noqa: E402
 
@@ -509,19 +510,6 @@ class Metronome(unittest.TestCase):
     def test_a_weight_too_many_is_refused(self):
         with self.assertRaisesRegex(Unavailable, r"weights\.npz\.f32 is too long$"):
             self.prepare(self.of.parameters + 1)
-
-
-def needs(*libraries: str):
-    def reason(name: str) -> str:
-        # A torch that serves libtorch alone is found, and cannot be imported.
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            return f"this Python cannot import {name} ({error})"
-        return ""
-
-    missing = [why for why in map(reason, libraries) if why]
-    return unittest.skipIf(missing, "; ".join(missing))
 
 
 class Learners(unittest.TestCase):
