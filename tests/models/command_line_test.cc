@@ -116,6 +116,11 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("compare --trace trace.json", "--trace is of one model, not of all: name that one.");
   refuses("compare mlp gru_seq --trace trace.json",
           "--trace is of one model, not of 2: name that one.");
+  for (const char* option : {"--explain", "--check", "--trace trace.json", "--device cuda"}) {
+    refuses(std::string("compare mlp --evaluate ") + option,
+            "--evaluate times inference, on a CPU: leave out --explain, --check, --trace and "
+            "--device.");
+  }
   refuses("compare --rounds 3", "--rounds: \"3\" is no whole number from 7 to 10000.");
   refuses("plan",
           "say which model to plan: mlp, residual_tower, gated_routing, iterative_refine, "
@@ -138,8 +143,8 @@ TEST_CASE("--help says what there is, and status 0") {
     CHECK(outcome.out.find("Usage: metronome") != std::string::npos);
   }
   const std::string compare = metronome("compare --help").out;
-  for (const char* option :
-       {"--scale", "--device", "--explain", "--tf32", "--threads", "--rounds", "--json"}) {
+  for (const char* option : {"--scale", "--device", "--explain", "--evaluate", "--tf32",
+                             "--threads", "--rounds", "--json"}) {
     CHECK(compare.find(option) != std::string::npos);
   }
 }
@@ -400,6 +405,21 @@ TEST_CASE("compare prints a row a model and writes them as JSON") {
   REQUIRE(json["results"].size() == 2);
   CHECK(json["results"][0]["model"] == "mlp");
   CHECK(json["results"][1]["model"] == "gated_routing");
+}
+
+TEST_CASE("compare --evaluate prints one row's and a batch's inference and writes them as JSON") {
+  const std::string file = temporary("evaluate.json");
+  const Outcome outcome = metronome("compare mlp --evaluate --rounds 7 --json " + file);
+  CHECK(outcome.error == "");
+  const auto json = nlohmann::json::parse(read(file));
+  REQUIRE(json["results"].size() == 2);
+  CHECK(json["results"][0]["rows"] == 1);
+  CHECK(json["results"][1]["rows"] > 1);
+  for (const auto& result : json["results"]) {
+    CHECK(result["model"] == "mlp");
+    CHECK(result["agree"] == true);
+    CHECK(result["max_difference"] <= 1e-5);
+  }
 }
 
 }  // namespace
