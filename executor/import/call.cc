@@ -90,6 +90,16 @@ Values Call::values(const char* name) const {
   return all;
 }
 
+Values Call::optional_values(const char* name) const {
+  std::string kind;
+  Values all;
+  for (const Json& each : require(name, kind)) {
+    const Json& one = each.contains("as_tensor") ? each["as_tensor"] : each;
+    all.push_back(one.contains("name") ? named(one["name"].get<std::string>()) : Value());
+  }
+  return all;
+}
+
 Operand Call::operand(const char* name) const {
   std::string kind;
   const Json& found = require(name, kind);
@@ -114,6 +124,21 @@ double Call::number(const char* name, std::optional<double> otherwise) const {
   const Json* found = find(name, kind);
   if (found == nullptr && otherwise) return *otherwise;
   return number_of(found != nullptr ? *found : require(name, kind));
+}
+
+std::int64_t Call::axis(const char* name, const Value& x,
+                        std::optional<std::int64_t> otherwise) const {
+  const std::int64_t given = integer(name, otherwise);
+  return given < 0 ? given + x.rank() : given;
+}
+
+std::vector<double> Call::numbers(const char* name) const {
+  std::string kind;
+  std::vector<double> all;
+  const Json* found = find(name, kind);
+  if (found == nullptr) return all;
+  for (const Json& each : *found) all.push_back(number_of(each));
+  return all;
 }
 
 bool Call::flag(const char* name, std::optional<bool> otherwise) const {
@@ -195,6 +220,37 @@ std::string_view without_overload(std::string_view target) {
   return target.substr(0, target.find('.', first == target.npos ? 0 : first + 1));
 }
 
+namespace {
+
+/// Other names of ATen for ops that the table has.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
+    {"absolute", "abs"},
+    {"clip", "clamp"},
+    {"concat", "cat"},
+    {"concatenate", "cat"},
+    {"divide", "div"},
+    {"fix", "trunc"},
+    {"greater", "gt"},
+    {"greater_equal", "ge"},
+    {"less", "lt"},
+    {"less_equal", "le"},
+    {"moveaxis", "movedim"},
+    {"multiply", "mul"},
+    {"negative", "neg"},
+    {"not_equal", "ne"},
+    {"special_expit", "sigmoid"},
+    {"special_exp2", "exp2"},
+    {"special_expm1", "expm1"},
+    {"special_log1p", "log1p"},
+    {"special_log_softmax", "log_softmax"},
+    {"special_logsumexp", "logsumexp"},
+    {"special_round", "round"},
+    {"special_softmax", "softmax"},
+    {"subtract", "sub"},
+};
+
+}  // namespace
+
 const Translation* find_translation(std::string_view target) {
   static const Table table = [] {
     Table all;
@@ -203,6 +259,11 @@ const Translation* find_translation(std::string_view target) {
     add_reductions(all);
     add_layers(all);
     add_losses(all);
+    add_indexing(all);
+    add_resizing(all);
+    for (const auto& [other, name] : kOtherNames) {
+      all[fmt::format("aten.{}", other)] = all.at(fmt::format("aten.{}", name));
+    }
     return all;
   }();
   const auto found = table.find(without_overload(target));

@@ -50,12 +50,19 @@ class Call {
   Value value(const char* name) const;
   Value value_or_absent(const char* name) const;
   Values values(const char* name) const;
+  /// A list in which some are absent.
+  Values optional_values(const char* name) const;
   /// A value by the file's name.
   Value named(const std::string& value) const;
   /// A value, or a number.
   Operand operand(const char* name) const;
   std::int64_t integer(const char* name, std::optional<std::int64_t> otherwise = {}) const;
   double number(const char* name, std::optional<double> otherwise = {}) const;
+  /// An axis of x, counted from its first: 0 or more.
+  std::int64_t axis(const char* name, const Value& x,
+                    std::optional<std::int64_t> otherwise = {}) const;
+  /// Empty where the argument is none or left out.
+  std::vector<double> numbers(const char* name) const;
   bool flag(const char* name, std::optional<bool> otherwise = {}) const;
   std::string text(const char* name, const char* otherwise) const;
   std::vector<std::int64_t> integers(const char* name,
@@ -95,6 +102,8 @@ void add_shapes(Table& table);
 void add_reductions(Table& table);
 void add_layers(Table& table);
 void add_losses(Table& table);
+void add_indexing(Table& table);
+void add_resizing(Table& table);
 
 /// The table of all; null for an op that it has not. `target`: "aten.add.Tensor".
 const Translation* find_translation(std::string_view target);

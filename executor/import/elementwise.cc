@@ -315,6 +315,10 @@ void add_elementwise(Table& t) {
       return filled(c, c.number("fill_value"));
     };
   }
+  t["aten.zero"] = [](const Call& c) {
+    const Value x = c.value("self");
+    return Values{make_constant(c.emitter(), 0.0, x.type(), c.line())};
+  };
   t["aten.scalar_tensor"] = [](const Call& c) { return filled(c, c.number("s")); };
   t["aten.arange"] = series;
   t["aten.linspace"] = [](const Call& c) {

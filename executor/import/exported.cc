@@ -69,6 +69,16 @@ Type type_of(const Json& meta, std::string_view what) {
   return {element_of(meta, what), shape_in(meta, "sizes", what)};
 }
 
+bool lies_in_order(const Json& meta, const Type& type, std::string_view what) {
+  const Shape strides = shape_in(meta, "strides", what);
+  std::int64_t step = 1;
+  for (std::size_t d = type.shape.size(); d-- > 0;) {
+    if (type.shape[d] != 1 && (d >= strides.size() || strides[d] != step)) return false;
+    step *= type.shape[d];
+  }
+  return true;
+}
+
 namespace {
 
 // ---- weights -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,7 @@ struct ExportedProgram {
   std::vector<ExportedNode> nodes = {};
   std::vector<ExportedOutput> outputs = {};
   std::map<std::string, Type> types = {};  ///< of each tensor value
+  std::set<std::string> strided = {};      ///< values that do not lie row by row in memory
 };
 
 /// Reads a model of the archive; `model` may be empty if there is one. Throws RunError

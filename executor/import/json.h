@@ -50,6 +50,10 @@ inline std::string tensor_name(const Json& argument, std::string_view what) {
 /// The type that a tensor's description has. Sizes must be numbers.
 Type type_of(const Json& meta, std::string_view what);
 
+/// Whether a tensor's elements lie row by row, without gaps, as its strides say. A tensor without
+/// elements does.
+bool lies_in_order(const Json& meta, const Type& type, std::string_view what);
+
 /// Adds the nodes and types of a graph to a program. Regions of no_grad, and of autocast where it
 /// is off, become nodes of the graph around them: their values' names get the region's before them,
 /// and what leaves a region of no_grad is detached.

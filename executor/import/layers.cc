@@ -10,6 +10,7 @@
 #include "graph/ir/structural.h"
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/dropout/dropout.h"
+#include "ops/language/derived.h"
 #include "ops/language/layers.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/layers/attention.h"
@@ -201,6 +202,17 @@ Values instance_normed(const Call& c) {
   return {scaled(c, plain(x, c.line()), x)};
 }
 
+/// The direction of v, with the length g: norms over all axes but one.
+Values weight_normed(const Call& c) {
+  const Value v = c.value("v");
+  const std::int64_t kept = c.integer("dim", 0);
+  std::vector<std::int64_t> axes;
+  for (std::int64_t d = 0; d < v.rank(); ++d) {
+    if (d != kept) axes.push_back(d);
+  }
+  return {v * (c.value("g") / norm(v, 2, Axes(axes), true, c.line()))};
+}
+
 // ---- the others --------------------------------------------------------------------------------
 
 Values embedded(const Call& c) {
@@ -217,7 +229,7 @@ Values embedded(const Call& c) {
 }
 
 Values dropped(const Call& c) {
-  const Value x = c.value("input");
+  const Value x = c.value(c.has("input") ? "input" : "self");
   const double p = c.number("p");
   if (p == 0 || !c.flag("train", true)) return {x};
   return {apply(Dropout{.p = p}, {read_seed(c.emitter()), read_replay(c.emitter()), x}, c.line())};
@@ -278,6 +290,7 @@ void add_layers(Table& t) {
   t["aten._native_batch_norm_legit_functional"] = [](const Call& c) {
     return batch_normed(c, c.flag("training"), true);
   };
+  t["aten._weight_norm"] = weight_normed;
   t["aten.group_norm"] = group_normed;
   t["aten.instance_norm"] = instance_normed;
   t["aten.embedding"] = embedded;

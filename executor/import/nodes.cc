@@ -46,7 +46,10 @@ class GraphReader {
     for (const auto& [name, meta] : member(graph, "tensor_values", "the graph").items()) {
       if (names_.contains(name)) continue;  // an operand of the region
       names_[name] = prefix_ + name;
-      program_.types[prefix_ + name] = type_of(meta, fmt::format("\"{}\"", name));
+      const std::string what = fmt::format("\"{}\"", name);
+      const Type type = type_of(meta, what);
+      if (!lies_in_order(meta, type, what)) program_.strided.insert(prefix_ + name);
+      program_.types[prefix_ + name] = type;
     }
     for (const Json& node : list_in(graph, "nodes", "the graph")) add(node);
   }

@@ -6,8 +6,7 @@
 //   writes    aten.add_ and its like: a buffer is assigned, another value is renamed
 //   outputs   buffers that are outputs are assigned; the others are returned
 //
-// A write changes what a name stands for. A value that another shares its memory with, as a view of
-// it, cannot be renamed so: if one of them is read later, the program is refused.
+// A write changes what a name stands for, and what the names of the same memory do (views.h).
 #include "executor/import/program.h"
 
 #include <fmt/format.h>
@@ -20,6 +19,7 @@
 
 #include "executor/import/call.h"
 #include "executor/import/exported.h"
+#include "executor/import/views.h"
 #include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
@@ -29,54 +29,10 @@ namespace metronome {
 namespace pt2 {
 namespace {
 
-/// Ops whose result shows the memory of their operand "self".
-constexpr std::array kViews = {
-    "aten.view",
-    "aten.reshape",
-    "aten.flatten",
-    "aten.unflatten",
-    "aten.squeeze",
-    "aten.unsqueeze",
-    "aten.view_as",
-    "aten.reshape_as",
-    "aten.expand",
-    "aten.expand_as",
-    "aten.permute",
-    "aten.transpose",
-    "aten.swapaxes",
-    "aten.swapdims",
-    "aten.t",
-    "aten.numpy_T",
-    "aten.mT",
-    "aten.movedim",
-    "aten.select",
-    "aten.slice",
-    "aten.narrow",
-    "aten.split",
-    "aten.split_with_sizes",
-    "aten.chunk",
-    "aten.unbind",
-    "aten.alias",
-    "aten.detach",
-    "aten.to",
-    "aten.contiguous",
-};
-
 /// Nodes that make nothing: checks that export leaves behind.
 bool is_check(const ExportedNode& node) {
   return node.target.starts_with("aten._assert") || node.target.starts_with("aten.sym_") ||
          node.target.starts_with("_operator.") || node.target == "aten._check.default";
-}
-
-/// "aten.add_.Tensor" writes to its operand; "aten.add" computes what it writes.
-bool writes(std::string_view target) {
-  const std::string_view name = without_overload(target);
-  return name.ends_with('_') && !name.ends_with("__");
-}
-std::string computed(std::string_view target) {
-  std::string name(without_overload(target));
-  if (writes(target)) name.pop_back();
-  return name;
 }
 
 std::string described(const ExportedNode& node) {
@@ -111,61 +67,11 @@ std::string path_of(std::string name) {
 
 }  // namespace
 
-/// Values that share memory, and when each is read last.
-class Sharing {
- public:
-  explicit Sharing(const ExportedProgram& program) {
-    for (std::size_t i = 0; i < program.nodes.size(); ++i) {
-      const ExportedNode& node = program.nodes[i];
-      for (const auto& [name, argument] : node.arguments) note_reads(argument, i);
-      if (std::ranges::find(kViews, without_overload(node.target)) == kViews.end()) continue;
-      const std::string of = self_of(node);
-      for (const std::string& output : node.outputs) roots_[output] = root(of);
-    }
-    for (const ExportedOutput& output : program.outputs) {
-      last_read_[output.value] = std::numeric_limits<std::size_t>::max();
-    }
-  }
-
-  /// The value that a node writes to, or views.
-  static std::string self_of(const ExportedNode& node) {
-    const auto found = node.arguments.find("self");
-    const auto at = found != node.arguments.end() ? found : node.arguments.find("input");
-    if (at == node.arguments.end() || !at->second.contains("as_tensor")) return "";
-    return at->second["as_tensor"].value("name", "");
-  }
-
-  /// Another value than `name` that shares its memory, and is read behind node `index`; or "".
-  std::string shared_later(const std::string& name, std::size_t index) const {
-    for (const auto& [other, last] : last_read_) {
-      if (other != name && root(other) == root(name) && last > index) return other;
-    }
-    return "";
-  }
-
- private:
-  void note_reads(const Json& argument, std::size_t node) {
-    if (argument.is_object() && argument.contains("name") && argument["name"].is_string()) {
-      last_read_[argument["name"].get<std::string>()] = node;
-    }
-    if (argument.is_structured()) {
-      for (const Json& part : argument) note_reads(part, node);
-    }
-  }
-  std::string root(const std::string& name) const {
-    const auto found = roots_.find(name);
-    return found != roots_.end() ? found->second : name;
-  }
-
-  std::map<std::string, std::string> roots_;
-  std::map<std::string, std::size_t> last_read_;
-};
-
 /// One call of a program.
 class ProgramCall {
  public:
-  ProgramCall(const ExportedProgram& program, const Sharing& sharing, Emitter* emitter, Line line)
-      : program_(program), sharing_(sharing), at_{.emitter = emitter, .line = line} {}
+  ProgramCall(const ExportedProgram& program, const Views& views, Emitter* emitter, Line line)
+      : program_(program), views_(views), at_{.emitter = emitter, .line = line} {}
 
   /// Empty after a mistake, which is recorded.
   Values operator()(const Values& inputs) {
@@ -263,21 +169,43 @@ class ProgramCall {
     return true;
   }
 
-  void write(const Call& call, std::size_t index, Values& made) {
-    const std::string name = Sharing::self_of(call.node());
-    if (const std::string other = sharing_.shared_later(name, index); !other.empty()) {
-      throw Unsupported{
-          fmt::format("it writes to \"{}\", whose memory \"{}\" shares: save the program after "
-                      "run_decompositions({{}})",
-                      name, other)};
-    }
-    if (const std::string written = parameter_named(name); !written.empty()) {
+  /// A write changes what a name stands for, and all views of the same memory.
+  void write(const Call& call, std::size_t index, const Values& made) {
+    std::string name = Views::self_of(call.node());
+    const std::string root = views_.root(name);
+    if (const std::string written = parameter_named(root); !written.empty()) {
       throw Unsupported{fmt::format("it writes to the parameter \"{}\"", written)};
     }
-    if (call.buffer("self") != nullptr) {
-      call.assign_buffer("self", made[0]);
+    Value value = made[0];
+    while (const MemoryView* view = views_.find(name)) {
+      const Call made_by(program_, program_.nodes[view->node], at_);
+      value = write_back(made_by, *view, at_.values.at(view->of), value);
+      name = view->of;
+    }
+    if (const auto buffer = at_.buffers.find(root); buffer != at_.buffers.end()) {
+      const Buffer written = buffer->second.buffer;
+      assign(at_.emitter, written, value, at_.line);
+      for (const auto& [other, its] : at_.buffers) {  // it may have several names
+        if (its.buffer.storage == written.storage) show(other, value, index);
+      }
     } else {
-      at_.values[name] = made[0];
+      show(root, value, index);
+    }
+  }
+
+  /// The value of a root, and what its views show of it from now on.
+  void show(const std::string& root, Value value, std::size_t index) {
+    at_.values[root] = value;
+    for (const std::string& name : views_.read_later(root, index)) {
+      const MemoryView& view = *views_.find(name);
+      const ExportedNode& node = program_.nodes[view.node];
+      require_view(node, view);
+      if (view.same) {
+        at_.values[name] = at_.values.at(view.of);
+        continue;
+      }
+      const Values anew = (*find_translation(computed(node.target)))(Call(program_, node, at_));
+      at_.values[name] = anew.at(view.output);
     }
   }
 
@@ -313,7 +241,7 @@ class ProgramCall {
   }
 
   const ExportedProgram& program_;
-  const Sharing& sharing_;
+  const Views& views_;
   ProgramValues at_;
   std::map<std::string, std::string> made_as_;  ///< [tensor]: its value, for others of its memory
 };
@@ -322,9 +250,9 @@ class ProgramCall {
 
 struct Program::Impl {
   pt2::ExportedProgram program;
-  pt2::Sharing sharing;
+  pt2::Views views;
 
-  explicit Impl(pt2::ExportedProgram read) : program(std::move(read)), sharing(program) {}
+  explicit Impl(pt2::ExportedProgram read) : program(std::move(read)), views(program) {}
   std::size_t outputs() const {
     return static_cast<std::size_t>(std::ranges::count_if(
         program.outputs, [](const auto& output) { return output.buffer.empty(); }));
@@ -346,7 +274,7 @@ Values Program::operator()(const Values& inputs, Line line) const {
   Values made;
   if (std::ranges::all_of(inputs, usable)) {
     const LineScope line_scope(emitter, line);
-    made = pt2::ProgramCall(impl_->program, impl_->sharing, emitter, line)(inputs);
+    made = pt2::ProgramCall(impl_->program, impl_->views, emitter, line)(inputs);
   }
   if (made.empty())
     made.assign(std::max<std::size_t>(impl_->outputs(), 1), Value(emitter, ValueId{}));

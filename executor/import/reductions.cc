@@ -37,11 +37,13 @@ Values with_index(const Call& c, Arg arg) {
   return {best.reshape(shape, c.line()), index.reshape(shape, c.line()).cast(i64, c.line())};
 }
 
-template <class Reduce, class Arg>
-Translation extreme(Reduce reduce, Arg arg) {
+template <class Reduce, class Arg, class Of>
+Translation extreme(Reduce reduce, Arg arg, Of of_two) {
   return [=](const Call& c) {
     if (c.has("dim")) return with_index(c, arg);
-    if (c.has("other")) throw Unsupported{"it is of two tensors: export minimum or maximum"};
+    if (c.has("other")) {
+      return Values{of_two(c.promoted_operand("self"), c.promoted_operand("other"))};
+    }
     return Values{reduce(c.value("self"), Axes(), false, c.line())};
   };
 }
@@ -70,6 +72,23 @@ Values product_of(const Call& c) {
   Value made = x.slice(axis, 0, 1, c.line());
   for (std::int64_t i = 1; i < count; ++i) made = made * x.slice(axis, i, i + 1, c.line());
   return {made.reshape(c.output().shape, c.line())};
+}
+
+/// Each element's distance from the one before it along an axis, n times.
+Values differences(const Call& c) {
+  Value x = c.value("self");
+  const std::int64_t axis = c.axis("dim", x, -1);
+  Values all;
+  for (const char* name : {"prepend", "self", "append"}) {
+    if (c.has(name)) all.push_back(c.value(name));
+  }
+  if (all.size() > 1) x = concat(all, axis, c.line());
+  for (std::int64_t i = 0; i < c.integer("n", 1); ++i) {
+    const Value later = x.slice(axis, 1, x.size(axis), c.line());
+    const Value earlier = x.slice(axis, 0, x.size(axis) - 1, c.line());
+    x = x.element() == bool_ ? not_equal(later, earlier) : later - earlier;
+  }
+  return {x};
 }
 
 VarOptions spread_of(const Call& c) {
@@ -102,8 +121,8 @@ void add_reductions(Table& t) {
   add_reduction(t, "amax", max);
   add_reduction(t, "amin", min);
   add_reduction(t, "logsumexp", logsumexp);
-  t["aten.max"] = extreme(max, argmax);
-  t["aten.min"] = extreme(min, argmin);
+  t["aten.max"] = extreme(max, argmax, maximum);
+  t["aten.min"] = extreme(min, argmin, minimum);
   t["aten.argmax"] = place_of_extreme(argmax);
   t["aten.argmin"] = place_of_extreme(argmin);
   t["aten.any"] = any_or_all<false>;
@@ -130,6 +149,7 @@ void add_reductions(Table& t) {
   t["aten.cumsum"] = [](const Call& c) {
     return Values{cumsum(c.promoted("self"), c.integer("dim"), {}, c.line())};
   };
+  t["aten.diff"] = differences;
   t["aten.topk"] = [](const Call& c) {
     const Sorted found = topk(c.value("self"), c.integer("k"), c.integer("dim", -1),
                               c.flag("largest", true), c.line());

@@ -10,7 +10,6 @@
 #include "ops/language/derived.h"
 #include "ops/language/indexing.h"
 #include "ops/language/layers.h"
-#include "ops/layers/resize.h"
 
 namespace metronome::pt2 {
 namespace {
@@ -109,39 +108,6 @@ Values roll_of(const Call& c) {
   }
   for (std::size_t i = 0; i < axes.size(); ++i) x = roll(x, shifts[i], axes[i], c.line());
   return {x};
-}
-
-Values padded(const Call& c) {
-  if (c.text("mode", "constant") != "constant") {
-    throw Unsupported{fmt::format("its mode is {}", c.text("mode", ""))};
-  }
-  return {pad(c.value("self"), c.integers("pad"), c.number("value", 0), c.line())};
-}
-
-/// x[index] of one tensor of indices, after axes that are taken whole.
-Values index_of(const Call& c) {
-  const auto found = c.node().arguments.find("indices");
-  const Value x = c.value("self");
-  std::string only;
-  std::int64_t axis = 0;
-  if (found != c.node().arguments.end()) {
-    const Json& list = found->second.begin().value();
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const Json& one = list[i].contains("as_tensor") ? list[i]["as_tensor"] : list[i];
-      if (!one.contains("name")) continue;
-      if (!only.empty()) throw Unsupported{"it has several tensors of indices"};
-      only = one["name"].get<std::string>();
-      axis = static_cast<std::int64_t>(i);
-    }
-  }
-  if (only.empty()) throw Unsupported{"it has no tensor of indices"};
-  const Value index = c.named(only);
-  if (index.element() == bool_) throw Unsupported{"its indices are a mask"};
-  const Value wrapped =
-      where(index < Operand(0, c.line()),
-            index + Operand(static_cast<double>(x.size(axis)), c.line()), index, c.line());
-  const Value flat = wrapped.reshape({index.type().numel()}, c.line());
-  return {index_select(x, axis, flat, c.line()).reshape(c.output().shape, c.line())};
 }
 
 Value times_plus(const Call& c, Value product) {
@@ -286,17 +252,6 @@ void add_shapes(Table& t) {
     const std::int64_t dim = c.integer("dim", 0), rank = c.output().rank();
     return Values{stack(c.values("tensors"), dim < 0 ? dim + rank : dim, c.line())};
   };
-  t["aten.index_select"] = [](const Call& c) {
-    return Values{index_select(c.value("self"), c.integer("dim"), c.value("index"), c.line())};
-  };
-  t["aten.gather"] = [](const Call& c) {
-    return Values{gather(c.value("self"), c.integer("dim"), c.value("index"), c.line())};
-  };
-  t["aten.scatter_add"] = [](const Call& c) {
-    return Values{
-        scatter_add(c.value("self"), c.integer("dim"), c.value("index"), c.value("src"), c.line())};
-  };
-  t["aten.index"] = index_of;
   t["aten.flip"] = [](const Call& c) {
     return Values{flip(c.value("self"), c.integers("dims"), c.line())};
   };
@@ -308,8 +263,6 @@ void add_shapes(Table& t) {
   t["aten.triu"] = [](const Call& c) {
     return Values{triu(c.value("self"), c.integer("diagonal", 0), c.line())};
   };
-  t["aten.pad"] = padded;
-  t["aten.constant_pad_nd"] = padded;
 }
 
 }  // namespace metronome::pt2

@@ -26,7 +26,7 @@ import zlib
 
 import safetensors.torch
 import torch
-from modules import CASES
+from modules import CASES, REFUSED
 from torch.export.pt2_archive._package import package_pt2
 from torch.utils import _pytree
 
@@ -116,13 +116,16 @@ def make(name, folder):
 
 
 def make_several(folder):
-    """An archive of two models."""
+    """The archives of several models."""
     torch.manual_seed(0)
-    programs = {
-        name: without_this_run(torch.export.export(torch.nn.Linear(3, size), (torch.ones(2, 3),)))
-        for name, size in {"act": 1, "judge": 2}.items()
-    }
-    package_pt2(folder / "several.pt2", exported_programs=programs)
+    linears = {name: torch.nn.Linear(3, size) for name, size in {"act": 1, "judge": 2}.items()}
+    refused = {name: module() for name, module in REFUSED.items()}
+    for file, modules in {"several": linears, "refused": refused}.items():
+        programs = {
+            name: without_this_run(torch.export.export(module, (torch.ones(2, 3),)))
+            for name, module in modules.items()
+        }
+        package_pt2(folder / f"{file}.pt2", exported_programs=programs)
 
 
 def graph_of(file):

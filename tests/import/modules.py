@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import nn, randint, randn
 from torch.nn import functional as F
+from torch.nn.utils.parametrizations import weight_norm
 
 
 class Mlp(nn.Module):
@@ -286,6 +287,80 @@ class InPlace(nn.Module):
         return x.exp_(), y, y.masked_fill_(y > 1, 0.0).t_()
 
 
+class Writes(nn.Module):
+    """What one write does to every name of its memory: results of writes, views of views, parts, a buffer's rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, 5)
+        self.quiet = nn.Dropout(0.0)
+        self.register_buffer("ring", torch.zeros(3, 4))
+
+    def forward(self, x):
+        h = self.linear(x)
+        same = h.add_(1)
+        h.mul_(2)
+        turned = h.t()
+        turned[1:3].mul_(3)
+        row = h.view(2, 10)[0]
+        row[1::3] = row[::3][:3] * 0.5
+        quiet = self.quiet(h)
+        quiet.sub_(0.5)
+        kept = h.clone()
+        h.zero_()
+        masked = torch.full((4, 5), 2.0)
+        masked[:, -2:].unbind(1)[1].fill_(7)
+        first, second = masked.split((1, 3))
+        second[:, 0].sub_(first[0, 1])
+        self.ring.copy_(self.ring.roll(1, 0))
+        self.ring[0] = kept.detach()[:, 0]
+        return same + kept, turned * 1, quiet - kept, first * second, masked * kept, self.ring.sum(0)
+
+
+class Picks(nn.Module):
+    """Reads and writes by tensors of indices, negative and of several axes, and windows."""
+
+    def forward(self, x, i, j, mask):
+        reads = [x[i], x[:, i], x[i, j], x[:, i, j], x[i, :, j], x[i[:, None], j], x[..., -j - 1], x[i, 1:, j]]
+        reads += [x.take_along_dim((j + 1)[None, :, None], 1), x[0].index_select(1, j + 1), x.gather(2, (j + 1)[None, :, None])]
+        puts = [x.index_put((i, j), x[0, :2, :].mean(1)[:, None].expand(2, 4)), x.index_put((i, j), x[1, :2, :], accumulate=True)]
+        apart = x.transpose(0, 2).clone()
+        apart[j, :, i] = x[:2, :, 0] * 2
+        puts += [apart, x.index_put((i,), x[:1]), x.index_put((mask,), x.sum())]
+        puts += [x.index_add(1, j + 1, x[:, :2], alpha=3), x.index_copy(2, j + 1, x[:, :, 2:]), x.index_fill(0, i[:1], 0.5)]
+        repeats = [x.repeat_interleave(2, 1), x.repeat_interleave(3), x.diff(), x.diff(2, 0, prepend=x[:1], append=x[1:])]
+        columns = F.unfold(x[None], (2, 3), dilation=(1, 1), padding=(1, 0), stride=(2, 1))
+        windows = [x.unfold(2, 2, 1), x.unfold(1, 3, 2), columns]
+        windows += [F.fold(columns, (3, 4), (2, 3), padding=(1, 0), stride=(2, 1)), x.max(x.flip(0)), x.min(x * 2)]
+        return reads, puts, repeats, windows
+
+
+class Resized(nn.Module):
+    """Pads that are no constant, and images of another size, by size and by factor."""
+
+    def forward(self, line, image, volume):
+        pads = [F.pad(line, (2, 1), mode) for mode in ("reflect", "replicate", "circular")]
+        pads += [F.pad(image, (1, 2, 3, 0), mode) for mode in ("reflect", "replicate", "circular")]
+        sizes = [F.interpolate(image, (7, 3), mode=mode) for mode in ("nearest", "nearest-exact", "bilinear", "bicubic")]
+        sizes += [F.interpolate(image, (7, 3), mode=mode, align_corners=True) for mode in ("bilinear", "bicubic")]
+        sizes += [F.interpolate(image, scale_factor=1.7, mode=mode) for mode in ("nearest", "nearest-exact", "bilinear", "bicubic")]
+        lines = [F.interpolate(line, size, mode="linear") for size in (3, 9)]
+        lines += [F.interpolate(line, scale_factor=0.7, mode="linear", align_corners=True), F.interpolate(line, 9)]
+        volumes = [F.interpolate(volume, (3, 2, 5), mode="trilinear"), F.interpolate(volume, scale_factor=2)]
+        shuffles = [F.pixel_shuffle(image, 2), F.pixel_unshuffle(image, 2)]
+        return pads, sizes, lines, volumes, shuffles
+
+
+class WeightNormed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = weight_norm(nn.Conv1d(2, 4, 3, groups=2), dim=2)
+        self.linear = weight_norm(nn.Linear(4, 3))
+
+    def forward(self, x):
+        return self.linear(self.conv(x).mT)
+
+
 class Layouts(nn.Module):
     """Weights whose strides are not row-major, and two parameters in one storage."""
 
@@ -360,6 +435,45 @@ class Dynamic(nn.Module):
         return y, twice[:batch].sum() / batch, y + torch.zeros(batch, 1)
 
 
+class WritesCopy(nn.Module):
+    def forward(self, x):
+        y = x.t().reshape(-1)
+        y.zero_()
+        return x + 1
+
+
+class WritesExpanded(nn.Module):
+    def forward(self, x):
+        y = torch.zeros(1, 3)
+        y.expand(2, 3)[:, 0].fill_(1)
+        return x + y
+
+
+class WritesParameter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.linear.weight[0].mul_(0.5)
+        return self.linear(x)
+
+
+class PutsSeveral(nn.Module):
+    def forward(self, x):
+        return x.index_put((torch.ones(2, dtype=torch.bool),), x)
+
+
+# Programs that are refused, each for another reason; they are models of one archive.
+REFUSED = {
+    "copy": WritesCopy,
+    "expanded": WritesExpanded,
+    "parameter": WritesParameter,
+    "puts_several": PutsSeveral,
+}
+
+
 @dataclasses.dataclass
 class Case:
     """A module, the inputs of its export and of its expected numbers, and how it is exported."""
@@ -401,6 +515,13 @@ CASES = {
     "functional": Case(Convnet, image, decomposed=True),
     "two_inputs": Case(TwoInputs, lambda: (randn(3, 4), 0.5, "add"), named=given_by_name),
     "in_place": Case(InPlace, lambda: (randn(4, 5), torch.tensor([3, 1]))),
+    "writes": Case(Writes, lambda: (randn(4, 5),)),
+    "picks": Case(
+        Picks,
+        lambda: (randn(3, 3, 4), torch.tensor([2, -3]), torch.tensor([-1, 0]), torch.eye(3, dtype=torch.bool)),
+    ),
+    "resized": Case(Resized, lambda: (randn(2, 3, 5), randn(1, 4, 4, 6), randn(1, 1, 2, 3, 2))),
+    "weight_normed": Case(WeightNormed, lambda: (randn(2, 2, 6),)),
     "dropout": Case(lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), lambda: (randn(3, 4),), random=True),
     "layouts": Case(Layouts, lambda: (randn(2, 3, 5, 5),)),
     "no_grad": Case(NoGrad, lambda: (randn(5, 4),)),

@@ -197,6 +197,29 @@ TEST_CASE("a buffer of two names is one, and a write by one name is read by the 
   CHECK(std::ranges::find(storages, "also") == storages.end());
 }
 
+TEST_CASE("an index beyond one of several axes is a fault, though the next row has such a place") {
+  const Expected expected("picks");
+  Graph g("net");
+  Values inputs;
+  for (int i = 0; i < 4; ++i) {
+    const Type type = expected.type(fmt::format("input.{}", i));
+    inputs.push_back(g.input(fmt::format("input_{}", i), type.element, type.shape));
+  }
+  const Values outputs = program(file_of("picks", "pt2"))(inputs);
+  g.output("picked", outputs[2]);  // x[i, j] of x [3, 3, 4]
+  Executable step = compile(g, cpu_replay());
+  const auto feeds = [&](std::int64_t row) {
+    return std::vector<Feed>{{"input_0", expected.tensor("input.0")},
+                             {"input_1", at::tensor({row, std::int64_t{0}}, at::kLong)},
+                             {"input_2", expected.tensor("input.2")},
+                             {"input_3", expected.tensor("input.3")}};
+  };
+  step.run(feeds(-3));
+  CHECK(!step.fault());
+  step.run(feeds(3));
+  CHECK(step.fault());
+}
+
 namespace mt = metronome;
 
 TEST_CASE("an imported encoder is trained below a head of one's own") {
@@ -217,9 +240,11 @@ TEST_CASE("an imported encoder is trained below a head of one's own") {
 }
 
 TEST_CASE("programs compute what PyTorch computes, with its gradients") {
-  for (const char* name : {"mlp", "convnet", "convolutions", "recurrent", "attention", "encoder",
-                           "language", "elementwise", "shapes", "reductions", "losses", "frozen",
-                           "functional", "two_inputs", "layouts", "made", "no_grad"}) {
+  for (const char* name :
+       {"mlp",        "convnet",     "convolutions", "recurrent",    "attention", "encoder",
+        "language",   "elementwise", "shapes",       "reductions",   "losses",    "frozen",
+        "functional", "two_inputs",  "layouts",      "made",         "no_grad",   "in_place",
+        "writes",     "picks",       "resized",      "weight_normed"}) {
     SUBCASE(name) {
       try {
         check_program(name);

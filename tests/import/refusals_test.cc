@@ -109,13 +109,35 @@ TEST_CASE("ops without a counterpart are listed at once, with the lines that cal
         "  aten.isclose.default  modules.py:155 in forward\n"
         "  aten.nan_to_num.default  modules.py:150 in forward");
   for (const auto& [name, op] : {std::pair("autocast", "higher_order.wrap_with_autocast"),
-                                 std::pair("conditional", "higher_order.cond"),
-                                 std::pair("in_place", "aten.index_put_.default")}) {
+                                 std::pair("conditional", "higher_order.cond")}) {
     CAPTURE(name);
     CHECK(refusal(file_of(name))
               .starts_with(fmt::format(
                   "{}: cannot be imported: it calls an op without a counterpart here\n  {}",
                   file_of(name), op)));
+  }
+}
+
+TEST_CASE("a write that steps cannot follow is refused, and indices that are a mask of several") {
+  for (const auto& [model, op, why] :
+       {std::tuple(
+            "copy", "aten.zero_.default (modules.py:",
+            "it writes to memory that \"reshape\" views or copies (aten.reshape, modules.py:"),
+        std::tuple("expanded", "aten.fill_.Scalar (modules.py:",
+                   "it writes through aten.expand, which shows elements often"),
+        std::tuple("parameter",
+                   "aten.mul_.Tensor (modules.py:", "it writes to the parameter \"linear.weight\""),
+        std::tuple("puts_several", "aten.index_put.default (modules.py:",
+                   "its indices are a mask, and its values several")}) {
+    CAPTURE(model);
+    Graph g("net");
+    static_cast<void>(program(file_of("refused"), {.model = model})(g.input("x", f32, {2, 3})));
+    const std::string text = error_of<GraphError>([&] { g.validate(); });
+    CAPTURE(text);
+    CHECK(text.find(fmt::format("program \"tests/import/programs/refused.pt2\": {}", op)) !=
+          text.npos);
+    CHECK(text.find(fmt::format("requires   an op that has a counterpart, but {}", why)) !=
+          text.npos);
   }
 }
 

@@ -1,0 +1,42 @@
+// Axes seen as windows, or mixed by a matrix. Internal to executor/import.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "executor/import/call.h"
+
+namespace metronome::pt2 {
+
+/// Windows along an axis: window i has the places i step, i step + dilation, ...
+struct AxisWindows {
+  std::int64_t count = 1, size = 1, step = 1, dilation = 1;
+
+  /// Place i of the windows, one window after the other.
+  std::int64_t place(std::int64_t i) const { return i / size * step + i % size * dilation; }
+};
+
+/// x [..., axis, ...] as [..., count, size, ...].
+Value in_windows(const Call& c, const Value& x, std::int64_t axis, const AxisWindows& windows);
+
+/// x at the places of an axis, in their order; a place may come often.
+Value at_places(const Call& c, const Value& x, std::int64_t axis,
+                const std::vector<std::int64_t>& places);
+
+/// For each place of a resized axis (a row) the share that each place of the axis has in it.
+struct AxisWeights {
+  AxisWeights(std::int64_t rows, std::int64_t columns)
+      : rows(rows), columns(columns), numbers(static_cast<std::size_t>(rows * columns), 0) {}
+  double& at(std::int64_t row, std::int64_t column) {
+    return numbers[static_cast<std::size_t>(row * columns + column)];
+  }
+
+  std::int64_t rows, columns;
+  std::vector<double> numbers;
+};
+
+/// Each line of x along an axis, of as many elements as the matrix has columns, times it.
+Value by_matrix(const Call& c, const Value& x, std::int64_t axis, const AxisWeights& matrix);
+
+}  // namespace metronome::pt2

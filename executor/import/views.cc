@@ -1,0 +1,296 @@
+#include "executor/import/views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+
+#include "ops/language/indexing.h"
+
+namespace metronome::pt2 {
+namespace {
+
+/// How a view shows its operand's memory.
+enum class Shown {
+  whole,     ///< all of it, under another shape
+  permuted,  ///< with its axes in another order
+  part,      ///< a run or single places of an axis
+  repeated,  ///< places often: nobody writes through it
+};
+
+struct KindOfView {
+  std::string_view name;
+  Shown shown;
+};
+
+constexpr std::array kViews = {
+    KindOfView{"aten.view", Shown::whole},
+    KindOfView{"aten.reshape", Shown::whole},
+    KindOfView{"aten.flatten", Shown::whole},
+    KindOfView{"aten.unflatten", Shown::whole},
+    KindOfView{"aten.squeeze", Shown::whole},
+    KindOfView{"aten.unsqueeze", Shown::whole},
+    KindOfView{"aten.view_as", Shown::whole},
+    KindOfView{"aten.reshape_as", Shown::whole},
+    KindOfView{"aten._unsafe_view", Shown::whole},
+    KindOfView{"aten.alias", Shown::whole},
+    KindOfView{"aten.detach", Shown::whole},
+    KindOfView{"aten.to", Shown::whole},
+    KindOfView{"aten.type_as", Shown::whole},
+    KindOfView{"aten.contiguous", Shown::whole},
+    KindOfView{"aten.permute", Shown::permuted},
+    KindOfView{"aten.transpose", Shown::permuted},
+    KindOfView{"aten.swapaxes", Shown::permuted},
+    KindOfView{"aten.swapdims", Shown::permuted},
+    KindOfView{"aten.t", Shown::permuted},
+    KindOfView{"aten.numpy_T", Shown::permuted},
+    KindOfView{"aten.mT", Shown::permuted},
+    KindOfView{"aten.movedim", Shown::permuted},
+    KindOfView{"aten.select", Shown::part},
+    KindOfView{"aten.slice", Shown::part},
+    KindOfView{"aten.narrow", Shown::part},
+    KindOfView{"aten.split", Shown::part},
+    KindOfView{"aten.split_with_sizes", Shown::part},
+    KindOfView{"aten.chunk", Shown::part},
+    KindOfView{"aten.unbind", Shown::part},
+    KindOfView{"aten.expand", Shown::repeated},
+    KindOfView{"aten.expand_as", Shown::repeated},
+    KindOfView{"aten.broadcast_to", Shown::repeated},
+    KindOfView{"aten.unfold", Shown::repeated},
+};
+
+const KindOfView* kind_of(std::string_view target) {
+  const std::string_view name = without_overload(target);
+  const auto found = std::ranges::find(kViews, name, &KindOfView::name);
+  return found != kViews.end() ? &*found : nullptr;
+}
+
+/// Ops that copy where memory is not in order, and else view.
+bool copies_strided(std::string_view target) {
+  const std::string_view name = without_overload(target);
+  return name == "aten.reshape" || name == "aten.flatten" || name == "aten.reshape_as" ||
+         name == "aten.contiguous";
+}
+
+bool flag_of(const ExportedNode& node, const char* name, bool otherwise) {
+  const auto found = node.arguments.find(name);
+  if (found == node.arguments.end() || !found->second.contains("as_bool")) return otherwise;
+  return found->second["as_bool"].get<bool>();
+}
+
+/// Whether a node's result is its operand, as it is.
+bool gives_operand(const ExportedNode& node) {
+  if (writes(node.target)) return true;
+  if (without_overload(node.target) != "aten.dropout") return false;
+  const auto p = node.arguments.find("p");
+  return !flag_of(node, "train", true) ||
+         (p != node.arguments.end() && p->second.value("as_float", 1.0) == 0.0);
+}
+
+}  // namespace
+
+std::string_view computed(std::string_view target) {
+  std::string_view name = without_overload(target);
+  if (name.ends_with('_') && !name.ends_with("__")) name.remove_suffix(1);
+  return name;
+}
+
+bool writes(std::string_view target) {
+  return computed(target) != without_overload(target) && kind_of(computed(target)) == nullptr;
+}
+
+Views::Views(const ExportedProgram& program) {
+  const auto element = [&](const std::string& value) {
+    const auto type = program.types.find(value);
+    return type != program.types.end() ? std::optional(type->second.element) : std::nullopt;
+  };
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    const ExportedNode& node = program.nodes[i];
+    for (const auto& [name, argument] : node.arguments) note_reads(argument, i);
+    const bool same = gives_operand(node);
+    if ((!same && kind_of(computed(node.target)) == nullptr) || flag_of(node, "copy", false))
+      continue;
+    const std::string of = self_of(node);
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      const std::string& output = node.outputs[k];
+      if (output.empty() || of.empty() || element(output) != element(of)) continue;  // a copy
+      views_[output] = {
+          .node = i,
+          .output = k,
+          .of = of,
+          .same = same,
+          .may_copy = copies_strided(computed(node.target)) &&
+                      (program.strided.contains(of) || program.strided.contains(output))};
+      order_.push_back(output);
+    }
+  }
+  for (const ExportedOutput& output : program.outputs) {
+    last_read_[output.value] = std::numeric_limits<std::size_t>::max();
+  }
+}
+
+void Views::note_reads(const Json& argument, std::size_t node) {
+  if (argument.is_object() && argument.contains("name") && argument["name"].is_string()) {
+    last_read_[argument["name"].get<std::string>()] = node;
+  }
+  if (argument.is_structured()) {
+    for (const Json& part : argument) note_reads(part, node);
+  }
+}
+
+std::string Views::self_of(const ExportedNode& node) {
+  const auto found = node.arguments.find("self");
+  const auto at = found != node.arguments.end() ? found : node.arguments.find("input");
+  if (at == node.arguments.end() || !at->second.contains("as_tensor")) return "";
+  return at->second["as_tensor"].value("name", "");
+}
+
+const MemoryView* Views::find(const std::string& value) const {
+  const auto found = views_.find(value);
+  return found != views_.end() ? &found->second : nullptr;
+}
+
+const std::string& Views::root(const std::string& value) const {
+  const std::string* at = &value;
+  while (const MemoryView* view = find(*at)) at = &view->of;
+  return *at;
+}
+
+std::vector<std::string> Views::read_later(const std::string& root, std::size_t node) const {
+  std::set<std::string> needed;
+  std::vector<std::string> all;
+  for (auto at = order_.rbegin(); at != order_.rend(); ++at) {
+    const MemoryView& view = views_.at(*at);
+    if (view.node >= node || this->root(*at) != root) continue;
+    const auto read = last_read_.find(*at);
+    const bool later = read != last_read_.end() && read->second > node;
+    if (!later && !needed.contains(*at)) continue;
+    needed.insert(view.of);
+    all.push_back(*at);
+  }
+  std::ranges::reverse(all);
+  return all;
+}
+
+// ---- writes ------------------------------------------------------------------------------------
+
+namespace {
+
+/// x with `part` in place of the places of an axis that it shows.
+Value with_part(const Call& c, const Value& x, std::int64_t axis,
+                const std::vector<std::int64_t>& places, const Value& part) {
+  const Line line = c.line();
+  Shape shape = x.shape();
+  shape[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(places.size());
+  const Value laid = part.shape() == shape ? part : part.reshape(shape, line);
+  const auto count = static_cast<std::int64_t>(places.size());
+  const std::int64_t size = x.size(axis);
+  if (count == 0) return x;
+  if (places.back() - places.front() != count - 1) {
+    const std::vector<double> numbers(places.begin(), places.end());
+    return index_copy(x, axis, make_constant(c.emitter(), numbers, {i64, {count}}, line), laid,
+                      line);
+  }
+  Values parts;
+  if (places.front() > 0) parts.push_back(x.slice(axis, 0, places.front(), line));
+  parts.push_back(laid);
+  if (places.back() + 1 < size) parts.push_back(x.slice(axis, places.back() + 1, size, line));
+  return parts.size() == 1 ? parts[0] : concat(parts, axis, line);
+}
+
+/// The places of its axis that a view shows, counted in x.
+std::vector<std::int64_t> places_of(const Call& c, std::size_t output, const Value& x,
+                                    std::int64_t axis) {
+  const std::int64_t size = x.size(axis);
+  const auto counted = [&](std::int64_t at) {
+    return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
+  };
+  const std::string_view name = computed(c.node().target);
+  std::int64_t begin = 0, end = size, step = 1;
+  if (name == "aten.select") {
+    begin = counted(c.integer("index"));
+    end = begin + 1;
+  } else if (name == "aten.slice") {
+    begin = counted(c.integer("start", 0));
+    end = counted(c.integer("end", size));
+    step = c.integer("step", 1);
+  } else if (name == "aten.narrow") {
+    begin = counted(c.integer("start"));
+    end = begin + c.integer("length");
+  } else {  // one part of several, each as long as the file says
+    const auto length = [&](std::size_t k) {
+      const Type& type = c.output(k);
+      return type.rank() == x.rank() ? type.shape[static_cast<std::size_t>(axis)] : 1;
+    };
+    for (std::size_t k = 0; k < output; ++k) begin += length(k);
+    end = begin + length(output);
+  }
+  std::vector<std::int64_t> places;
+  for (std::int64_t at = begin; at < end; at += step) places.push_back(at);
+  return places;
+}
+
+/// The permutation that a view makes: axis i of it is axis order[i] of x.
+std::vector<std::int64_t> order_of(const Call& c, const Value& x) {
+  const std::string_view name = computed(c.node().target);
+  std::vector<std::int64_t> order;
+  for (std::int64_t axis = 0; axis < x.rank(); ++axis) order.push_back(axis);
+  const auto counted = [&](std::int64_t axis) {
+    return static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis);
+  };
+  if (name == "aten.permute") {
+    order = c.integers("dims");
+    for (std::int64_t& axis : order) axis = static_cast<std::int64_t>(counted(axis));
+  } else if (name == "aten.movedim") {
+    throw Unsupported{"it writes through a movedim: export a permute"};
+  } else if (name == "aten.t" || name == "aten.numpy_T" || name == "aten.mT") {
+    if (x.rank() > 1) std::swap(order[order.size() - 1], order[order.size() - 2]);
+  } else {
+    const bool axes = c.has("axis0");
+    std::swap(order[counted(c.integer(axes ? "axis0" : "dim0"))],
+              order[counted(c.integer(axes ? "axis1" : "dim1"))]);
+  }
+  return order;
+}
+
+}  // namespace
+
+void require_view(const ExportedNode& node, const MemoryView& view) {
+  if (!view.may_copy) return;
+  throw Unsupported{fmt::format(
+      "it writes to memory that \"{}\" views or copies ({}, {}): save the program after "
+      "run_decompositions({{}})",
+      node.outputs[view.output], without_overload(node.target), node.where)};
+}
+
+Value write_back(const Call& call, const MemoryView& view, const Value& viewed,
+                 const Value& written) {
+  const Line line = call.line();
+  const std::string_view target = computed(call.node().target);
+  require_view(call.node(), view);
+  if (view.same) return written;
+  switch (kind_of(target)->shown) {
+    case Shown::whole:
+      return written.shape() == viewed.shape() ? written : written.reshape(viewed.shape(), line);
+    case Shown::permuted: {
+      const std::vector<std::int64_t> order = order_of(call, viewed);
+      std::vector<std::int64_t> back(order.size());
+      for (std::size_t d = 0; d < order.size(); ++d) {
+        back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
+      }
+      return permute(written, back, line);
+    }
+    case Shown::part: {
+      const std::int64_t axis = call.axis("dim", viewed, 0);
+      return with_part(call, viewed, axis, places_of(call, view.output, viewed, axis), written);
+    }
+    case Shown::repeated:
+      break;
+  }
+  throw Unsupported{
+      fmt::format("it writes through {}, which shows elements often", without_overload(target))};
+}
+
+}  // namespace metronome::pt2
