@@ -179,6 +179,11 @@ void add_functions(Table& t) {
   add_unary(t, "trunc", trunc);
   add_unary(t, "sin", sin);
   add_unary(t, "cos", cos);
+  add_unary(t, "asin", asin);
+  add_unary(t, "acos", acos);
+  add_unary(t, "atan", atan);
+  add_unary(t, "erf", erf);
+  add_unary(t, "erfc", erfc);
   add_unary(t, "sqrt", sqrt);
   add_unary(t, "rsqrt", rsqrt);
   add_unary(t, "reciprocal", reciprocal);
@@ -256,6 +261,7 @@ void add_elementwise(Table& t) {
   add_binary(t, "floor_divide", floor_divide);
   add_binary(t, "remainder", remainder);
   add_binary(t, "fmod", fmod);
+  add_binary(t, "atan2", atan2);
   add_binary(t, "minimum", minimum);
   add_binary(t, "maximum", maximum);
   add_binary(t, "logical_and", logical_and);

@@ -60,6 +60,35 @@ inline Vector<T> cos(const Vector<T>& x) {
   return x.map([](T lane) { return std::cos(lane); });
 }
 template <class T>
+inline Vector<T> asin(const Vector<T>& x) {
+  return x.asin();
+}
+template <class T>
+inline Vector<T> acos(const Vector<T>& x) {
+  return x.acos();
+}
+template <class T>
+inline Vector<T> atan(const Vector<T>& x) {
+  return x.atan();
+}
+template <class T>
+inline Vector<T> atan2(const Vector<T>& y, const Vector<T>& x) {
+  return y.atan2(x);
+}
+/// Sleef's, as libtorch's own of f32 has no digits near 0.
+inline Vector<float> erf(const Vector<float>& x) {
+#ifdef __AVX512F__
+  return Sleef_erff16_u10(x);
+#else
+  return Sleef_erff8_u10(x);
+#endif
+}
+inline Vector<double> erf(const Vector<double>& x) { return x.erf(); }
+template <class T>
+inline Vector<T> erfc(const Vector<T>& x) {
+  return x.erfc();
+}
+template <class T>
 inline Vector<T> log1p(const Vector<T>& x) {
   return x.log1p();
 }

@@ -29,6 +29,15 @@ Fillings filling(Function function, int operand) {
     case Function::quotient_grad:
     case Function::fmod:
       return operand == 1 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
+    case Function::asin:
+    case Function::acos:
+      return {.low = -0.9, .high = 0.9};
+    case Function::asin_grad:
+      return operand == 1 ? Fillings{.low = -0.9, .high = 0.9} : Fillings{};
+    case Function::atan2:
+      return operand == 0 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
+    case Function::atan2_grad:
+      return operand == 1 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
     case Function::norm_grad:
     case Function::div_grad:
       return operand == 2 ? Fillings{.low = 0.5, .high = 2} : Fillings{};

@@ -71,7 +71,7 @@ METRONOME_ROW(logical_not, 1, booleans, 0,         (x == V(0)), (at::logical_not
 METRONOME_ROW(where, 3, chosen, 0,
               (select(x, y, z)), (at::where(x, y, z)), none, where({x, g, zero(g)}), where({x, zero(g), g}))
 
-// Powers, exponentials, logarithms.
+// Powers, exponentials, logarithms, angles, the error function.
 METRONOME_ROW(square, 1, numbers, 0,               (x * x), (at::square(x)), square_grad({g, x}))
 METRONOME_ROW(square_grad, 2, floating, 0,         (unless_0(x, V(2) * (x * y))), (at::where(at::eq(x, 0), at::zeros({}, x.options()), 2 * (x * y))), undefined())
 // The slope of a norm is 0 where the norm is.
@@ -90,6 +90,25 @@ METRONOME_ROW(expm1, 1, floating, 0,               (expm1(x)), (at::expm1(x)), t
 METRONOME_ROW(log1p, 1, floating, 0,               (log1p(x)), (at::log1p(x)), over(g, x + 1.0))
 METRONOME_ROW(sin, 1, floating, 0,                 (sin(x)), (at::sin(x)), times(g, cos({x})))
 METRONOME_ROW(cos, 1, floating, 0,                 (cos(x)), (at::cos(x)), neg({times(g, sin({x}))}))
+METRONOME_ROW(asin, 1, floating, 0,                (asin(x)), (at::asin(x)), asin_grad({g, x}))
+METRONOME_ROW(acos, 1, floating, 0,                (acos(x)), (at::acos(x)), neg({asin_grad({g, x})}))
+METRONOME_ROW(asin_grad, 2, floating, 0,
+              (unless_0(x, x / sqrt((V(1) - y) * (V(1) + y)))),
+              (at::where(at::eq(x, 0), at::zeros({}, x.options()), x / at::sqrt((1 - y) * (1 + y)))), undefined())
+METRONOME_ROW(atan, 1, floating, 0,                (atan(x)), (at::atan(x)), atan_grad({g, x}))
+METRONOME_ROW(atan_grad, 2, floating, 0,           (unless_0(x, x / (y * y + V(1)))), (at::where(at::eq(x, 0), at::zeros({}, x.options()), x / (y * y + 1))), undefined())
+METRONOME_ROW(atan2, 2, floating, 0,               (atan2(x, y)), (at::atan2(x, y)), atan2_grad({g, y, x}), neg({atan2_grad({g, x, y})}))
+// The slope of an angle is 0 at the origin.
+METRONOME_ROW(atan2_grad, 3, floating, 0,
+              (unless_0(x, x * y * select(y * y + z * z == V(0), V(0), V(1) / (y * y + z * z)))),
+              (at::where(at::eq(x, 0), at::zeros({}, x.options()), x * y * at::where(at::eq(y * y + z * z, 0), at::zeros({}, x.options()), 1 / (y * y + z * z)))),
+              undefined())
+METRONOME_ROW(erf, 1, floating, 0,                 (erf(x)), (at::erf(x)), erf_grad({g, x}))
+METRONOME_ROW(erfc, 1, floating, 0,                (erfc(x)), (at::erfc(x)), neg({erf_grad({g, x})}))
+// 2 / sqrt(pi) exp(-y^2).
+METRONOME_ROW(erf_grad, 2, floating, 0,
+              (unless_0(x, x * (V(1.12837916709551257390) * exp(neg(y * y))))),
+              (at::where(at::eq(x, 0), at::zeros({}, x.options()), x * (1.12837916709551257390 * at::exp(-(y * y))))), undefined())
 METRONOME_ROW(pow, 2, floating, 0,
               (pow(x, y)), (at::pow(x, y)), pow_grad_base({g, x, y}), pow_grad_exponent({g, x, out}))
 METRONOME_ROW(pow_grad_base, 3, floating, 0,

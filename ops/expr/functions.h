@@ -65,8 +65,13 @@ inline constexpr UnaryFunction round{Function::round};  ///< halves to the even 
 inline constexpr UnaryFunction trunc{Function::trunc};  ///< toward zero
 
 /// PyTorch's functions of these names.
-inline constexpr UnaryFunction sin{Function::sin};  ///< of radians
-inline constexpr UnaryFunction cos{Function::cos};  ///< of radians
+inline constexpr UnaryFunction sin{Function::sin};    ///< of radians
+inline constexpr UnaryFunction cos{Function::cos};    ///< of radians
+inline constexpr UnaryFunction asin{Function::asin};  ///< in radians
+inline constexpr UnaryFunction acos{Function::acos};  ///< in radians
+inline constexpr UnaryFunction atan{Function::atan};  ///< in radians
+inline constexpr UnaryFunction erf{Function::erf};
+inline constexpr UnaryFunction erfc{Function::erfc};  ///< 1 - erf(x), with its digits in the tail
 inline constexpr UnaryFunction sqrt{Function::sqrt};
 inline constexpr UnaryFunction rsqrt{Function::rsqrt};
 inline constexpr UnaryFunction reciprocal{Function::reciprocal};
@@ -94,6 +99,8 @@ Value logical_or(Operand x, Operand y);
 Value pow(Operand x, Operand y);
 /// x - trunc(x / y) * y: of the sign of x, exactly rounded.
 Value fmod(Operand x, Operand y);
+/// The angle of the point (x, y) in radians, -pi to pi; its gradient is 0 at the origin.
+Value atan2(Operand y, Operand x);
 /// Each element moved into [low, high]; low <= high.
 Value clamp(Value x, double low, double high, Line line = Line::here());
 /// x where the bool `condition` holds, else y.

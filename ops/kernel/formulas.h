@@ -22,6 +22,7 @@
 
 namespace metronome::cuda::formula {
 
+METRONOME_FUNCTION(erf)
 METRONOME_FUNCTION(erfc)
 METRONOME_FUNCTION(log1p)
 METRONOME_FUNCTION(expm1)
@@ -30,11 +31,16 @@ METRONOME_FUNCTION(ceil)
 METRONOME_FUNCTION(trunc)
 METRONOME_FUNCTION(sin)
 METRONOME_FUNCTION(cos)
+METRONOME_FUNCTION(asin)
+METRONOME_FUNCTION(acos)
+METRONOME_FUNCTION(atan)
 METRONOME_FUNCTION(tanh)
 
 /// Halves to the even neighbour.
 METRONOME_DEVICE float round(float x) { return METRONOME_MATH_F32(rint)(x); }
 METRONOME_DEVICE double round(double x) { return METRONOME_MATH(rint)(x); }
+METRONOME_DEVICE float atan2(float y, float x) { return METRONOME_MATH_F32(atan2)(y, x); }
+METRONOME_DEVICE double atan2(double y, double x) { return METRONOME_MATH(atan2)(y, x); }
 METRONOME_DEVICE float fmod(float x, float y) { return METRONOME_MATH_F32(fmod)(x, y); }
 METRONOME_DEVICE double fmod(double x, double y) { return METRONOME_MATH(fmod)(x, y); }
 METRONOME_DEVICE float pow(float x, float y) { return METRONOME_MATH_F32(pow)(x, y); }

@@ -112,6 +112,7 @@ Value pow(Operand x, Operand y) {
 }
 
 Value fmod(Operand x, Operand y) { return call(Function::fmod, {x, y}, x.line); }
+Value atan2(Operand y, Operand x) { return call(Function::atan2, {y, x}, y.line); }
 
 Value clamp(Value x, double low, double high, Line line) {
   return elementwise(Function::clamp, {x}, line, low, high);

@@ -40,6 +40,14 @@ R below(R x) {  // the normal distribution function
   return std::erfc(-x * std::sqrt(R(0.5))) / 2;
 }
 template <class R>
+R erf_slope(R x) {
+  return 2 / std::sqrt(std::acos(R(-1))) * std::exp(-x * x);
+}
+template <class R>
+R angle_slope(R x, R y) {  // of the angle of (x, y), by y
+  return x == 0 && y == 0 ? 0 : x / (x * x + y * y);
+}
+template <class R>
 R sigmoid(R x) {
   return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
 }
@@ -63,7 +71,7 @@ R silu_slope(R x) {
      [[maybe_unused]] R b) -> R { return formula; }
 
 /// All rows that have a gradient. At a kink the gradients are libtorch's: 0 at that of abs and
-/// relu, half to each of two equal ones.
+/// relu, half to each of two equal ones. That of an angle is 0 at the origin.
 template <class R>
 std::vector<ExactRow<R>> exact_rows() {
   using enum Function;
@@ -114,6 +122,13 @@ std::vector<ExactRow<R>> exact_rows() {
       {fmod, VALUE(std::fmod(x, y))},
       {sin, VALUE(std::sin(x)), SLOPE(g * std::cos(x))},
       {cos, VALUE(std::cos(x)), SLOPE(-g * std::sin(x))},
+      {asin, VALUE(std::asin(x)), SLOPE(g / std::sqrt((1 - x) * (1 + x)))},
+      {acos, VALUE(std::acos(x)), SLOPE(-g / std::sqrt((1 - x) * (1 + x)))},
+      {atan, VALUE(std::atan(x)), SLOPE(g / (x * x + 1))},
+      {atan2, VALUE(std::atan2(x, y)), SLOPE(g * exact::angle_slope(y, x)),
+       SLOPE(-g * exact::angle_slope(x, y))},
+      {erf, VALUE(std::erf(x)), SLOPE(g * exact::erf_slope(x))},
+      {erfc, VALUE(std::erfc(x)), SLOPE(-g * exact::erf_slope(x))},
       {pow, VALUE(std::pow(x, y)), SLOPE(y == 0 ? 0 : g * (y * std::pow(x, y - 1))),
        SLOPE((x == 0 && y >= 0) || (std::isinf(x) && x > 0 && y < 0)
                  ? g * 0

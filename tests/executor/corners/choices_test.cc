@@ -2,6 +2,7 @@
 // taken spoils nothing, and what has no probability adds nothing.
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "tests/doctest.h"
 #include "tests/executor/corners.h"
@@ -14,6 +15,7 @@ using tests::wrong_at;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kPi = std::numbers::pi;
 
 using Function = std::function<Value(Value)>;
 
@@ -36,7 +38,9 @@ TEST_CASE("the branch that was not taken") {
            [](Value x) { return tanh(log(x)) * sigmoid(sqrt(x)); },
            [](Value x) { return exp(-log(x)); }, [](Value x) { return sin(sqrt(x)); },
            [](Value x) { return gelu(log(x)) + silu(log(x)) + softplus(log(x)); },
-           [](Value x) { return square(1.0 / x); }}) {
+           [](Value x) { return square(1.0 / x); }, asin, acos,
+           [](Value x) { return erf(log(x)) + erfc(log(x)) + atan(log(x)); },
+           [](Value x) { return atan2(log(x), sqrt(x)); }}) {
     CHECK(wrong_at(of_one(guarded(branch), points, points, {1, 1})) == "");
   }
   CHECK(wrong_at(of_one(guarded(sqrt), {4}, {2}, {0.25})) == "");
@@ -118,6 +122,25 @@ TEST_CASE("powers at 0 and at infinity") {
                   .operands = {{0, 0, 0, kInfinity, kInfinity}, {2, 1, 0, -2, 1}},
                   .value = {0, 0, 1, 0, kInfinity},
                   .gradients = {{0, 1, 0, 0, 1}, {0, 0, 0, 0, kInfinity}}}) == "");
+}
+
+TEST_CASE("angles and the error function at the ends of their ranges") {
+  const std::vector<double> ends = {-kInfinity, kInfinity, kNan}, flat = {0, 0, kNan};
+  CHECK(wrong_at(of_one(erf, ends, {-1, 1, kNan}, flat)) == "");
+  CHECK(wrong_at(of_one(erfc, ends, {2, 0, kNan}, flat)) == "");
+  CHECK(wrong_at(of_one(atan, ends, {-kPi / 2, kPi / 2, kNan}, flat)) == "");
+  CHECK(wrong_at(of_one(asin, {-1, 1, 2}, {-kPi / 2, kPi / 2, kNan},
+                        {kInfinity, kInfinity, kNan})) == "");
+  CHECK(wrong_at(of_one(acos, {-1, 1, 2}, {kPi, 0, kNan}, {-kInfinity, -kInfinity, kNan})) == "");
+}
+
+TEST_CASE("atan2 on the axes, at the origin and at infinity") {
+  CHECK(wrong_at({.function = [](Graph&, const Values& in) { return atan2(in[0], in[1]); },
+                  .operands = {{0, -0.0, 1, -1, 0, kInfinity, -kInfinity},
+                               {-1, -1, 0, 0, 0, kInfinity, -kInfinity}},
+                  .value = {kPi, -kPi, kPi / 2, -kPi / 2, 0, kPi / 4, -3 * kPi / 4},
+                  .gradients = {{-1, -1, 0, 0, 0, kNan, kNan}, {0, 0, -1, 1, 0, kNan, kNan}}}) ==
+        "");
 }
 
 TEST_CASE("activations at infinities have their limits, and a NaN stays") {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,9 @@ long double sigmoid_at(long double x) { return 1 / (1 + std::exp(-x)); }
 long double softplus_at(long double x) {
   return std::log1p(std::exp(-std::abs(x))) + (x > 0 ? x : 0);
 }
+long double bell(long double x) {
+  return 2 * std::numbers::inv_sqrtpi_v<long double> * std::exp(-x * x);
+}
 
 std::vector<Curve> curves() {
   using L = long double;
@@ -122,6 +126,9 @@ std::vector<Curve> curves() {
          return t + x * (1 - t * t) * sigmoid_at(x);
        },
        1e-6, 1e-4},
+      {"erf", erf, [](L x) { return std::erf(x); }, bell, 1e-6, 3e-6},
+      {"erfc", erfc, [](L x) { return std::erfc(x); }, [](L x) { return -bell(x); }, 1e-6, 3e-6},
+      {"atan", atan, [](L x) { return std::atan(x); }, [](L x) { return 1 / (1 + x * x); }},
       {"log(sigmoid)", [](Value x) { return log(sigmoid(x)); },
        [](L x) { return -softplus_at(-x); }, [](L x) { return sigmoid_at(-x); }, 1, 1},
   };
