@@ -15,6 +15,8 @@
 namespace metronome::pt2 {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 template <class F>
 void add_unary(Table& table, const char* name, F function) {
   table[std::string("aten.") + name] = [function](const Call& c) {
@@ -118,6 +120,40 @@ Values added_product(const Call& c, bool divides) {
   return {c.promoted("self") + times({product, c.line()}, c.number("value", 1), c.line())};
 }
 
+/// Whether two numbers lie within a bound of each other, or are one infinity.
+Values is_close(const Call& c) {
+  const Line line = c.line();
+  const auto [a, b] = compared(c);
+  const auto near = [&](const Operand& x, const Operand& y) {
+    const Value bound = abs(y.value, line) * Operand(c.number("rtol", 1e-5), line) +
+                        Operand(c.number("atol", 1e-8), line);
+    const Value finite = abs(y.value, line) < Operand(kInfinity, line);
+    return logical_and(finite, abs(x - y, line) <= bound);
+  };
+  if (!is_floating(a.value.element())) throw Unsupported{"its operands are whole numbers"};
+  Value found = logical_or(equal(a, b), near(a, b));
+  if (c.flag("equal_nan", false)) {
+    found = logical_or(found, logical_and(not_equal(a, a), not_equal(b, b)));
+  }
+  return {found};
+}
+
+/// Numbers in place of NaN and the infinities.
+Values nan_to_number(const Call& c) {
+  const Line line = c.line();
+  const Value x = c.value("self");
+  if (!is_floating(x.element())) return {x};
+  const double most =
+      x.element() == f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  const auto with = [&](const Value& where_so, const char* name, double otherwise, Value y) {
+    return where(where_so, {c.number(name, otherwise), line}, {y, line}, line);
+  };
+  const Operand self(x, line);
+  Value y = with(not_equal(self, self), "nan", 0, x);
+  y = with(equal(self, {kInfinity, line}), "posinf", most, y);
+  return {with(equal(self, {-kInfinity, line}), "neginf", -most, y)};
+}
+
 /// Formulas of the functions above.
 void add_formulas(Table& t) {
   const auto half = [](Value x, Line line) { return x * Operand(0.5, line); };
@@ -161,9 +197,10 @@ void add_formulas(Table& t) {
       return Values{where(beyond, {kept, c.line()}, {0, c.line()}, c.line())};
     };
   }
+  t["aten.isclose"] = is_close;
+  t["aten.nan_to_num"] = nan_to_number;
   t["aten.isfinite"] = [](const Call& c) {
-    const Operand infinity(std::numeric_limits<double>::infinity(), c.line());
-    return Values{abs(c.value("self"), c.line()) < infinity};
+    return Values{abs(c.value("self"), c.line()) < Operand(kInfinity, c.line())};
   };
 }
 

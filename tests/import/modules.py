@@ -460,6 +460,15 @@ class WritesParameter(nn.Module):
         return self.linear(x)
 
 
+class Unknown(nn.Module):
+    """Two functions without a counterpart, one of them in two lines."""
+
+    def forward(self, x):
+        y = x.lgamma()
+        z = torch.special.bessel_j0(x)
+        return y + z + y.lgamma()
+
+
 class PutsSeveral(nn.Module):
     def forward(self, x):
         return x.index_put((torch.ones(2, dtype=torch.bool),), x)
@@ -471,6 +480,7 @@ REFUSED = {
     "expanded": WritesExpanded,
     "parameter": WritesParameter,
     "puts_several": PutsSeveral,
+    "unknown": Unknown,
 }
 
 

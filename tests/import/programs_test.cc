@@ -241,10 +241,11 @@ TEST_CASE("an imported encoder is trained below a head of one's own") {
 
 TEST_CASE("programs compute what PyTorch computes, with its gradients") {
   for (const char* name :
-       {"mlp",        "convnet",     "convolutions", "recurrent",    "attention", "encoder",
-        "language",   "elementwise", "shapes",       "reductions",   "losses",    "frozen",
-        "functional", "two_inputs",  "layouts",      "made",         "no_grad",   "in_place",
-        "writes",     "picks",       "resized",      "weight_normed"}) {
+       {"mlp",        "convnet",  "convolutions", "recurrent",        "attention",
+        "encoder",    "language", "elementwise",  "elementwise_more", "shapes",
+        "reductions", "losses",   "frozen",       "functional",       "two_inputs",
+        "layouts",    "made",     "no_grad",      "in_place",         "writes",
+        "picks",      "resized",  "weight_normed"}) {
     SUBCASE(name) {
       try {
         check_program(name);
