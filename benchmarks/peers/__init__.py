@@ -7,5 +7,7 @@
 With --evaluate, `torch_evaluators`, `jax_evaluators` and `onnx_evaluators` answer questions:
 `evaluation` says which. Each peer runs in a process of its own (`worker`), so that one that is
 missing, hangs or dies is a line in the report; `__main__` lets them take turns. `learner` measures
-a whole learner beside RLtools, which is C++ as well.
+a whole learner beside RLtools, which is C++ as well. `modules` lets Metronome train what PyTorch
+exported: `public_models` names architectures, `public_makers` makes modules of them, and
+`module_worker` exports, trains and judges.
 """

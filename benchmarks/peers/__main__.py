@@ -7,17 +7,20 @@ import signal
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-from . import learner
+from . import learner, modules
 from .contest import NO_TIME, measure
 from .crew import Unavailable
 from .evaluation import row_counts
 from .kinds import NAMES
 from .machine import cores, this_machine
+from .public_models import NAMES as MODULES
 from .sizes import MODELS, SCALES
 
 FEWEST_ROUNDS = 7
+LIMIT = 3600
 
 
 class Parser(argparse.ArgumentParser):
@@ -72,12 +75,26 @@ def arguments() -> argparse.Namespace:
         "is a checkout of github.com/rl-tools/rl_tools, which g++ and OpenBLAS compile",
     )
     add(
+        "--modules",
+        nargs="*",
+        metavar="NAME",
+        help="public architectures of torchvision, timm and transformers instead, with random "
+        "weights: PyTorch exports each, and Metronome trains it beside PyTorch eager, compared "
+        f"with f64, and timed; all by default, of {', '.join(MODULES)}",
+    )
+    add(
         "--rounds",
         type=int,
         help=f"at least {FEWEST_ROUNDS}; by default 9 full, else 21; of --learner at least "
-        f"{learner.FEWEST_ROUNDS}, by default {learner.ROUNDS}",
+        f"{learner.FEWEST_ROUNDS}, by default {learner.ROUNDS}; of --modules by default "
+        f"{modules.ROUNDS}",
     )
-    add("--limit", type=float, default=3600, help="seconds after which nothing more is begun")
+    add(
+        "--limit",
+        type=float,
+        help=f"seconds after which nothing more is begun; by default {LIMIT}, of --modules "
+        f"{modules.LIMIT}",
+    )
     add(
         "--cache",
         type=Path,
@@ -93,6 +110,8 @@ def arguments() -> argparse.Namespace:
     chosen = parser.parse_args()
     if chosen.learner:
         check_learner(chosen, parser)
+    if chosen.modules is not None:
+        check_modules(chosen, parser)
     chosen.scale = chosen.scale or "small"
     chosen.models = chosen.models or list(MODELS)
     chosen.peers = chosen.peers or list(NAMES)
@@ -110,6 +129,10 @@ def arguments() -> argparse.Namespace:
     if chosen.rounds is None:
         full = chosen.scale == "full"
         chosen.rounds = learner.ROUNDS if chosen.learner else 9 if full else 21
+        if chosen.modules:
+            chosen.rounds = modules.ROUNDS
+    if chosen.limit is None:
+        chosen.limit = modules.LIMIT if chosen.modules else LIMIT
     if chosen.threads is None:
         chosen.threads = 1 if small and chosen.device == "cpu" else max(1, cores() // chosen.ranks)
     fewest = learner.FEWEST_ROUNDS if chosen.learner else FEWEST_ROUNDS
@@ -126,8 +149,9 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
-def check_learner(chosen: argparse.Namespace, parser: Parser) -> None:
-    others = {
+def options_of_models(chosen: argparse.Namespace) -> dict:
+    """What only models of the table are measured with."""
+    return {
         "--models": chosen.models,
         "--peers": chosen.peers,
         "--scale": chosen.scale,
@@ -135,9 +159,24 @@ def check_learner(chosen: argparse.Namespace, parser: Parser) -> None:
         "--evaluate": chosen.evaluate,
         "--device cuda": chosen.device == "cuda",
         "--tf32": chosen.tf32,
-        "--threads": chosen.threads,
         "--cache": chosen.cache,
     }
+
+
+def check_modules(chosen: argparse.Namespace, parser: Parser) -> None:
+    for option, given in {**options_of_models(chosen), "--learner": chosen.learner}.items():
+        if given not in (None, False):
+            parser.error(
+                f"--modules does not go with {option}, so leave one out: it trains exported "
+                "modules beside PyTorch eager, in f32 on one CPU"
+            )
+    if reason := modules.refusal(chosen.modules):
+        parser.error(f"--modules: {reason}")
+    chosen.modules = list(dict.fromkeys(chosen.modules)) or list(MODULES)
+
+
+def check_learner(chosen: argparse.Namespace, parser: Parser) -> None:
+    others = {**options_of_models(chosen), "--threads": chosen.threads, "--modules": chosen.modules}
     for option, given in others.items():
         if given not in (None, False):
             parser.error(
@@ -196,7 +235,7 @@ def keep(file: Path, report: dict) -> None:
 
 
 def finished(result: dict) -> bool:
-    return all(row.get("unavailable") != NO_TIME for row in result["peers"])
+    return all(row.get("unavailable") != NO_TIME for row in result.get("peers", []))
 
 
 def unmeasured(args: argparse.Namespace, results: list[dict]) -> list[tuple[str, int | None]]:
@@ -246,6 +285,9 @@ def main() -> int:
         report = json.loads(args.json.read_text())
     if args.learner:
         return beside_rltools(args, report, end)
+    if args.modules:
+        keep_it = partial(keep, args.json) if args.json else lambda report: None
+        return modules.contest(args, report, end, keep_it)
     precision = "tf32" if args.tf32 else "ieee"
     results = report["results"] = [result for result in report["results"] if finished(result)]
     tasks = unmeasured(args, results)

@@ -192,11 +192,16 @@ def variables_of(rank: int, ranks: int, port: int) -> dict:
 
 def program(name: str) -> list[str]:
     """How a peer's process is started."""
-    if name != "metronome":
-        return [sys.executable, "-m", f"{__package__}.worker"]
-    if "METRONOME_PEER" not in os.environ:
-        raise Unavailable("METRONOME_PEER names no program: ./metronome peers builds one")
-    return [os.environ["METRONOME_PEER"]]
+    if name == "metronome":
+        variable, found = "METRONOME_PEER", os.environ.get("METRONOME_PEER")
+    elif name == "metronome_import":
+        variable, found = "METRONOME_IMPORTED_PEER", os.environ.get("METRONOME_IMPORTED_PEER")
+    else:
+        worker = "module_worker" if name == "eager_module" else "worker"
+        return [sys.executable, "-m", f"{__package__}.{worker}"]
+    if found is None:
+        raise Unavailable(f"{variable} names no program: ./metronome peers builds one")
+    return [found]
 
 
 def environment(name: str, folder: Path, device: str, threads: int, tf32: bool) -> dict:
@@ -217,7 +222,7 @@ def environment(name: str, folder: Path, device: str, threads: int, tf32: bool) 
         "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
         "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
     }
-    if name == "metronome":
+    if name in ("metronome", "metronome_import"):
         # Where its libraries lie: not those of another peer's process.
         found = os.environ.get("METRONOME_LIBRARY_PATH", os.environ.get("LD_LIBRARY_PATH", ""))
         variables["LD_LIBRARY_PATH"] = found

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -17,11 +18,12 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "executor/metronome.h"
+#include "executor/metronome/import.h"
 #include "graph/ir/graph.h"
-#include "metronome/import.h"
 
 namespace metronome::benchmarks {
 namespace {
@@ -33,6 +35,57 @@ double seconds(const auto& call) {
   call();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
+
+/// PyTorch's names of element types, as "float32".
+struct ElementName {
+  std::string_view name;
+  at::ScalarType torch;
+  Element element;
+};
+constexpr std::array kElements = {
+    ElementName{"float32", at::kFloat, f32}, ElementName{"float64", at::kDouble, f64},
+    ElementName{"int64", at::kLong, i64},    ElementName{"int32", at::kInt, i32},
+    ElementName{"bool", at::kBool, bool_},
+};
+
+const ElementName& name_of(const at::Tensor& tensor) {
+  const auto found = std::ranges::find(kElements, tensor.scalar_type(), &ElementName::torch);
+  if (found == kElements.end()) throw std::runtime_error("a tensor is of no type that is known");
+  return *found;
+}
+Element element_of(const at::Tensor& tensor) { return name_of(tensor).element; }
+std::string dtype_of(const at::Tensor& tensor) { return std::string(name_of(tensor).name); }
+
+std::vector<double> numbers_of(const at::Tensor& tensor) {
+  const at::Tensor wide = tensor.to(at::kDouble).contiguous();
+  return {wide.const_data_ptr<double>(), wide.const_data_ptr<double>() + wide.numel()};
+}
+
+void write(const at::Tensor& tensor, std::ofstream& out) {
+  out.write(static_cast<const char*>(tensor.const_data_ptr()),
+            static_cast<std::streamsize>(tensor.nbytes()));
+}
+
+/// Numbers of a file, front to back.
+class NumbersFile {
+ public:
+  explicit NumbersFile(const std::string& file) : file_(file), in_(file, std::ios::binary) {}
+
+  /// The next tensor, of a type as ["float32", [2, 3]].
+  at::Tensor next(const Json& type) {
+    const std::string name = type[0];
+    const auto found = std::ranges::find(kElements, name, &ElementName::name);
+    if (found == kElements.end()) throw std::runtime_error("it knows no type \"" + name + "\"");
+    at::Tensor tensor = at::empty(type[1].get<std::vector<std::int64_t>>(), found->torch);
+    in_.read(static_cast<char*>(tensor.data_ptr()), static_cast<std::streamsize>(tensor.nbytes()));
+    if (!in_) throw std::runtime_error(file_ + " is too short");
+    return tensor;
+  }
+
+ private:
+  std::string file_;
+  std::ifstream in_;
+};
 
 class ImportedPeer {
  public:
@@ -46,11 +99,13 @@ class ImportedPeer {
     if (what == "compile") return compile_step();
     if (what == "train") return train(request.at("steps"), request.at("into"));
     if (what == "time") return time(request.at("steps"));
+    if (what == "differentiate") return differentiate(request);
     throw std::runtime_error("it knows no \"" + what + "\"");
   }
 
  private:
-  /// "inputs": [["f32", [2, 3]], ...], whose numbers stand in the file "feeds" one after the other.
+  /// "inputs": [["float32", [2, 3]], ...], whose numbers stand in the file "feeds" one after the
+  /// other.
   Json import_program(const Json& request) {
     read_feeds(request.at("inputs"), request.at("feeds"));
     file_ = request.at("program");
@@ -73,10 +128,7 @@ class ImportedPeer {
     Values inputs;
     for (std::size_t i = 0; i < feeds_.size(); ++i) {
       const at::Tensor& feed = feeds_[i].tensor();
-      inputs.push_back(graph.input(fmt::format("input_{}", i),
-                                   feed.scalar_type() == at::kLong     ? i64
-                                   : feed.scalar_type() == at::kDouble ? f64
-                                                                       : f32,
+      inputs.push_back(graph.input(fmt::format("input_{}", i), element_of(feed),
                                    Shape(feed.sizes().begin(), feed.sizes().end())));
     }
     const Values outputs = program(file_)(inputs);
@@ -86,17 +138,10 @@ class ImportedPeer {
   }
 
   void read_feeds(const Json& inputs, const std::string& file) {
-    std::ifstream in(file, std::ios::binary);
+    NumbersFile numbers(file);
     feeds_.clear();
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto shape = inputs[i][1].get<std::vector<std::int64_t>>();
-      const std::string element = inputs[i][0];
-      at::Tensor feed = at::empty(shape, element == "i64"   ? at::kLong
-                                         : element == "f64" ? at::kDouble
-                                                            : at::kFloat);
-      in.read(static_cast<char*>(feed.data_ptr()), static_cast<std::streamsize>(feed.nbytes()));
-      if (!in) throw std::runtime_error(file + " is too short");
-      feeds_.emplace_back(fmt::format("input_{}", i), feed);
+    for (const Json& type : inputs) {
+      feeds_.emplace_back(fmt::format("input_{}", feeds_.size()), numbers.next(type));
     }
   }
 
@@ -129,8 +174,7 @@ class ImportedPeer {
     std::ofstream out(file, std::ios::binary);
     for (const std::string& output : outputs) {
       const at::Tensor gradient = step->read(output).contiguous();
-      out.write(static_cast<const char*>(gradient.const_data_ptr()),
-                static_cast<std::streamsize>(gradient.nbytes()));
+      write(gradient, out);
     }
     if (!out.flush()) throw std::runtime_error(file + " cannot be written");
     return trained;
@@ -144,6 +188,64 @@ class ImportedPeer {
       }
     });
     return {{"ms", taken * 1e3 / steps}};
+  }
+
+  /// Outputs of a program, and the gradients of all floating inputs: of the sum of outputs times
+  /// cotangents. "outputs" has the type of each output that has a cotangent, null for another;
+  /// cotangents follow the inputs in the file "feeds". The file "into" gets all as they are, one
+  /// after the other: their types are answered.
+  Json differentiate(const Json& request) {
+    NumbersFile numbers(request.at("feeds"));
+    Graph graph("sample");
+    std::vector<Feed> feeds;
+    const auto fed = [&](const std::string& name, const at::Tensor& tensor) {
+      feeds.emplace_back(name, tensor);
+      return graph.input(name, element_of(tensor),
+                         Shape(tensor.sizes().begin(), tensor.sizes().end()));
+    };
+    Values inputs, floating;
+    for (const Json& type : request.at("inputs")) {
+      const at::Tensor tensor = numbers.next(type);
+      const std::string name = fmt::format("input_{}", inputs.size());
+      if (!tensor.is_floating_point()) {
+        inputs.push_back(fed(name, tensor));
+        continue;
+      }
+      inputs.push_back(graph.parameter(
+          name, {element_of(tensor), Shape(tensor.sizes().begin(), tensor.sizes().end())},
+          values(numbers_of(tensor))));
+      floating.push_back(inputs.back());
+    }
+    Values told = program(request.at("program").get<std::string>())(inputs);
+    Value loss;
+    for (std::size_t i = 0; i < request.at("outputs").size(); ++i) {
+      if (request.at("outputs")[i].is_null()) continue;
+      const at::Tensor cotangent = numbers.next(request.at("outputs")[i]);
+      const Value part = sum(told.at(i) * fed(fmt::format("cotangent_{}", i), cotangent));
+      loss = loss.present() ? loss + part : part;
+    }
+    std::vector<std::string> names;
+    if (loss.present()) {
+      graph.minimize(loss, Sgd{.lr = 0});
+      for (const Value& input : floating) told.push_back(graph.gradient(input));
+    }
+    for (const Value& value : told) {
+      names.push_back(fmt::format("told_{}", names.size()));
+      graph.output(names.back(), value);
+    }
+    const std::unique_ptr<Executable> step = compiled(graph);
+    loss.present() ? step->run(feeds) : step->evaluate(feeds);
+    if (step->fault()) throw std::runtime_error(*step->fault());
+    const std::string into = request.at("into");
+    std::ofstream out(into, std::ios::binary);
+    Json types = Json::array();
+    for (const std::string& name : names) {
+      const at::Tensor tensor = step->read(name).contiguous();
+      write(tensor, out);
+      types.push_back({dtype_of(tensor), tensor.sizes().vec()});
+    }
+    if (!out.flush()) throw std::runtime_error(into + " cannot be written");
+    return {{"types", types}};
   }
 
   int threads_;

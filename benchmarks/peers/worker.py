@@ -11,6 +11,7 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -126,7 +127,8 @@ class Worker:
         return self.next - steps
 
 
-def main() -> None:
+def serve(make: Callable) -> None:
+    """Answers what `make(**options)` is asked for, where the program's argument has the options."""
     # Whatever a library prints goes to the error stream: answers alone go to the coordinator.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -144,7 +146,7 @@ def main() -> None:
 
     def start() -> dict:
         nonlocal worker
-        worker = Worker(**json.loads(sys.argv[1]))
+        worker = make(**json.loads(sys.argv[1]))
         return worker.facts()
 
     if not answer(start):
@@ -155,4 +157,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(Worker)

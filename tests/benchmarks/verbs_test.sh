@@ -49,6 +49,8 @@ if command -v python3 >/dev/null; then
   refuses 2 'unrecognized arguments: --fly' peers --fly
   refuses 2 '--rounds: 3 are too few, say 7 or more' peers --rounds 3
   refuses 2 '--tf32 needs --device cuda: a CPU has no TF32' peers --tf32
+  refuses 2 '--modules does not go with --evaluate, so leave one out: it trains exported modules beside PyTorch eager, in f32 on one CPU' \
+    peers --evaluate --modules
 else
   echo "skipped: what the verb peers refuses (there is no python3 here)"
 fi

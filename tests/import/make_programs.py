@@ -1,7 +1,8 @@
 """Makes the files of tests/import/programs: modules as torch.export.save writes them, and their numbers in f64.
 
-    python tests/import/make_programs.py [--check] [NAME ...]
+    PYTHON tests/import/make_programs.py [--check] [NAME ...]
 
+PYTHON is the path that `./metronome setup --python` prints: it has torch, NumPy and safetensors.
 NAME.pt2 is the module in training form. NAME.safetensors holds what a C++ test compares, made in eager in f64:
 
     input.I             the tensor inputs as fed, f32 or i64, in the order of the signature

@@ -7,14 +7,15 @@ fake_torch "$place/old" 2.4.1
 fake_torch "$place/headless" "$torch"
 rm -r "$place/headless/torch/include/ATen"
 
-# says STATUS TEXT [NAME=VALUE]...: setup with these variables ends so, and TEXT is all it says.
+# says STATUS TEXT [NAME=VALUE]...: setup with `options` and these variables ends so, and TEXT is all it says.
+options=()
 says() {
   local expected=$1 text=$2 status=0 said
   shift 2
-  said=$(env "${good[@]}" "$@" "$clone/metronome" setup 2>&1 </dev/null) || status=$?
+  said=$(env "${good[@]}" "$@" "$clone/metronome" setup "${options[@]}" 2>&1 </dev/null) || status=$?
   said=$(sed -E 's/\([0-9.]+ s\)/(T)/; s/: [0-9]+\.[0-9] s$/: T/' <<<"$said")
   [[ $status == "$expected" && $said == "$text" ]] ||
-    fail "setup with \"$*\" ends with status $status: $said"
+    fail "setup ${options[*]} with \"$*\" ends with status $status: $said"
 }
 
 # --- Where all is well, but for CUDA, which is told of each time that setup is asked.
@@ -24,6 +25,35 @@ metronome: everything is in place (T), in $cache"
 says 0 "$well"
 says 0 "$well"
 grep -qxF "build --disk_cache=$cache/bazel-disk" "$clone/.metronome/bazelrc" || fail "no bazelrc"
+
+# --- A Python that imports torch: METRONOME_PYTHON, to which nothing is added, or one of the cache's own.
+options=(--python)
+says 0 "$well
+$(type -P python3)"
+mkdir -p "$cache/python-torch-$torch/bin" "$place/fails"
+printf '#!/bin/sh\nPYTHONPATH=%s exec python3 "$@"\n' "$site" >"$cache/python-torch-$torch/bin/python"
+chmod +x "$cache/python-torch-$torch/bin/python"
+touch "$cache/python-torch-$torch/with-cuda"
+cat >"$place/fails/python3" <<EOF
+#!/bin/sh
+case "\$*" in *venv*/*) echo "no venv today" >&2 && exit 1 ;; esac
+exec $(type -P python3) "\$@"
+EOF
+chmod +x "$place/fails/python3"
+installing="metronome: installing torch $torch for Python (2 GB to download)"
+says 1 "$no_cuda
+$installing
+no venv today
+$installing failed (its last lines are above)." METRONOME_PYTHON= PATH="$place/fails:$PATH"
+mkdir -p "$cache/python-tools-torch-$torch"
+cp -r "$cache/python-torch-$torch/bin" "$cache/python-tools-torch-$torch"
+says 0 "$well
+$cache/python-tools-torch-$torch/bin/python" METRONOME_PYTHON=
+options=(--python --fly)
+says 2 "metronome: setup takes no --fly, only --cuda, --python and --help."
+options=()
+fake_cache
+says 0 "$well"
 
 # --- A Python that gives no libtorch, though nothing else changed.
 wants="name a Python that has torch $torch, or unset it."

@@ -291,7 +291,7 @@ def wrong_include(path, header, public):
     users may include."""
     top = path.split("/")[0]
     if top in ABOVE:
-        allowed = public | {"benchmarks": {DEVICE, *INTERNALS}, "example": {AUTHORS, "metronome/op.h"}}.get(top, set())
+        allowed = public | {"benchmarks": {DEVICE, IMPORT, *INTERNALS}, "example": {AUTHORS, "metronome/op.h"}}.get(top, set())
         if header.split("/")[0] in ABOVE[top] or header in allowed:
             return None
         return f"{path} includes {header}, which is not public: {top}/ includes {PUBLIC}"
