@@ -56,11 +56,6 @@ const ElementName& name_of(const at::Tensor& tensor) {
 Element element_of(const at::Tensor& tensor) { return name_of(tensor).element; }
 std::string dtype_of(const at::Tensor& tensor) { return std::string(name_of(tensor).name); }
 
-std::vector<double> numbers_of(const at::Tensor& tensor) {
-  const at::Tensor wide = tensor.to(at::kDouble).contiguous();
-  return {wide.const_data_ptr<double>(), wide.const_data_ptr<double>() + wide.numel()};
-}
-
 void write(const at::Tensor& tensor, std::ofstream& out) {
   out.write(static_cast<const char*>(tensor.const_data_ptr()),
             static_cast<std::streamsize>(tensor.nbytes()));
@@ -97,7 +92,7 @@ class ImportedPeer {
     const std::string what = request.at("do");
     if (what == "import") return import_program(request);
     if (what == "compile") return compile_step();
-    if (what == "train") return train(request.at("steps"), request.at("into"));
+    if (what == "train") return train_steps(request.at("steps"), request.at("into"));
     if (what == "time") return time(request.at("steps"));
     if (what == "differentiate") return differentiate(request);
     throw std::runtime_error("it knows no \"" + what + "\"");
@@ -148,7 +143,7 @@ class ImportedPeer {
   /// The losses of so many first steps; `into`.safetensors gets the storages behind them, and
   /// `into`.gradients the gradients of the first, one after the other in the order that is
   /// answered.
-  Json train(int steps, const std::string& into) {
+  Json train_steps(int steps, const std::string& into) {
     const std::vector<std::string> trained = write_gradients(into + ".gradients");
     Json losses = Json::array();
     for (int i = 0; i < steps; ++i) {
@@ -204,6 +199,7 @@ class ImportedPeer {
                          Shape(tensor.sizes().begin(), tensor.sizes().end()));
     };
     Values inputs, floating;
+    std::vector<std::pair<std::string, at::Tensor>> first;  // of the floating inputs
     for (const Json& type : request.at("inputs")) {
       const at::Tensor tensor = numbers.next(type);
       const std::string name = fmt::format("input_{}", inputs.size());
@@ -213,8 +209,9 @@ class ImportedPeer {
       }
       inputs.push_back(graph.parameter(
           name, {element_of(tensor), Shape(tensor.sizes().begin(), tensor.sizes().end())},
-          values(numbers_of(tensor))));
+          zeros()));
       floating.push_back(inputs.back());
+      first.emplace_back(name, tensor);
     }
     Values told = program(request.at("program").get<std::string>())(inputs);
     Value loss;
@@ -233,8 +230,14 @@ class ImportedPeer {
       names.push_back(fmt::format("told_{}", names.size()));
       graph.output(names.back(), value);
     }
-    const std::unique_ptr<Executable> step = compiled(graph);
-    loss.present() ? step->run(feeds) : step->evaluate(feeds);
+    const Mode mode = loss.present() ? train : evaluate;
+    const auto step = std::make_unique<Executable>(
+        compile(graph, cpu_replay(), {.modes = {mode}, .threads = threads_}));
+    const std::vector<std::string> storages = step->storages();
+    for (const auto& [name, tensor] : first) {
+      if (std::ranges::find(storages, name) != storages.end()) step->set(name, tensor);
+    }
+    mode == train ? step->run(feeds) : step->evaluate(feeds);
     if (step->fault()) throw std::runtime_error(*step->fault());
     const std::string into = request.at("into");
     std::ofstream out(into, std::ios::binary);

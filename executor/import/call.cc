@@ -78,7 +78,14 @@ Value Call::value(const char* name) const {
   if (kind != "as_tensor") {
     throw Unsupported{fmt::format("its argument \"{}\" is no tensor but {}", name, kind)};
   }
-  return named(found.value("name", ""));
+  const Value value = named(found.value("name", ""));
+  return seen_ ? seen_(name, value) : value;
+}
+
+Call Call::reading(Seen seen) const {
+  Call other = *this;
+  other.seen_ = std::move(seen);
+  return other;
 }
 
 Value Call::value_or_absent(const char* name) const { return has(name) ? value(name) : Value(); }
@@ -103,7 +110,7 @@ Values Call::optional_values(const char* name) const {
 Operand Call::operand(const char* name) const {
   std::string kind;
   const Json& found = require(name, kind);
-  if (kind == "as_tensor") return {named(found.value("name", "")), line()};
+  if (kind == "as_tensor") return {value(name), line()};
   if (kind == "as_bool") return {found.get<bool>() ? 1.0 : 0.0, line()};
   return {number_of(found), line()};
 }
@@ -126,10 +133,16 @@ double Call::number(const char* name, std::optional<double> otherwise) const {
   return number_of(found != nullptr ? *found : require(name, kind));
 }
 
+std::int64_t counted_axis(std::int64_t axis, std::int64_t rank) {
+  if (axis < -rank || axis >= rank) {
+    throw Unsupported{fmt::format("it names axis {} of {}", axis, rank)};
+  }
+  return axis < 0 ? axis + rank : axis;
+}
+
 std::int64_t Call::axis(const char* name, const Value& x,
                         std::optional<std::int64_t> otherwise) const {
-  const std::int64_t given = integer(name, otherwise);
-  return given < 0 ? given + x.rank() : given;
+  return counted_axis(integer(name, otherwise), x.rank());
 }
 
 std::vector<double> Call::numbers(const char* name) const {
@@ -187,6 +200,14 @@ const Type& Call::output(std::size_t index) const {
   return found->second;
 }
 
+const Shape& Call::sizes(std::int64_t rank, std::size_t index) const {
+  const Shape& shape = output(index).shape;
+  if (static_cast<std::int64_t>(shape.size()) != rank) {
+    throw Unsupported{fmt::format("its output has {} axes, and not {}", shape.size(), rank)};
+  }
+  return shape;
+}
+
 Value Call::promoted(const char* name) const {
   const Value x = value(name);
   return x.element() == output().element ? x : x.cast(output().element, line());
@@ -213,6 +234,46 @@ void Call::assign_buffer(const char* name, Value next) const {
   }
 }
 
+// ---- wrappers ----------------------------------------------------------------------------------
+
+namespace {
+
+/// The results of a call on reshaped operands, in the shapes that the file has.
+Values in_own_shapes(const Call& c, Values made) {
+  for (std::size_t k = 0; k < made.size() && k < c.node().outputs.size(); ++k) {
+    if (!made[k].present() || c.node().outputs[k].empty()) continue;
+    const Shape& shape = c.output(k).shape;
+    if (made[k].shape() != shape) made[k] = made[k].reshape(shape, c.line());
+  }
+  return made;
+}
+
+}  // namespace
+
+Translation with_scalars(Translation of_lines) {
+  return [of_lines = std::move(of_lines)](const Call& c) {
+    if (c.value("self").rank() > 0) return of_lines(c);
+    const Call lines = c.reading([&](std::string_view /*name*/, Value value) {
+      return value.rank() == 0 ? value.reshape({1}, c.line()) : value;
+    });
+    return in_own_shapes(c, of_lines(lines));
+  };
+}
+
+Translation with_single_images(const char* operand, std::int64_t dimensions,
+                               Translation of_batches) {
+  return [=, of_batches = std::move(of_batches)](const Call& c) {
+    if (c.value(operand).rank() != dimensions + 1) return of_batches(c);
+    const Call batches = c.reading([&](std::string_view name, Value value) {
+      if (name != operand) return value;
+      Shape shape = value.shape();
+      shape.insert(shape.begin(), 1);
+      return value.reshape(shape, c.line());
+    });
+    return in_own_shapes(c, of_batches(batches));
+  };
+}
+
 // ---- the table ---------------------------------------------------------------------------------
 
 std::string_view without_overload(std::string_view target) {
@@ -222,9 +283,37 @@ std::string_view without_overload(std::string_view target) {
 
 namespace {
 
+/// Views of which ATen has a copying form.
+constexpr const char* kViewed[] = {
+    "alias",  "diagonal", "expand",           "narrow",  "permute", "select",
+    "slice",  "split",    "split_with_sizes", "squeeze", "t",       "transpose",
+    "unbind", "unfold",   "unsqueeze",        "view",
+};
+
 /// Other names of ATen for ops that the table has.
 constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"absolute", "abs"},
+    {"arctan2", "atan2"},
+    {"arccos", "acos"},
+    {"arccosh", "acosh"},
+    {"arcsin", "asin"},
+    {"arcsinh", "asinh"},
+    {"arctan", "atan"},
+    {"arctanh", "atanh"},
+    {"adjoint", "mT"},
+    {"matrix_H", "mT"},
+    {"mH", "mT"},
+    {"conj", "alias"},
+    {"conj_physical", "alias"},
+    {"positive", "alias"},
+    {"real", "alias"},
+    {"resolve_conj", "alias"},
+    {"resolve_neg", "alias"},
+    {"ravel", "reshape"},
+    {"row_stack", "vstack"},
+    {"unsafe_chunk", "chunk"},
+    {"unsafe_split", "split"},
+    {"unsafe_split_with_sizes", "split_with_sizes"},
     {"clip", "clamp"},
     {"concat", "cat"},
     {"concatenate", "cat"},
@@ -260,7 +349,17 @@ const Translation* find_translation(std::string_view target) {
     add_layers(all);
     add_losses(all);
     add_indexing(all);
+    add_scatters(all);
+    add_joins(all);
+    add_products(all);
+    add_order(all);
+    add_pools(all);
+    add_distances(all);
+    add_draws(all);
     add_resizing(all);
+    for (const char* name : kViewed) {
+      all[fmt::format("aten.{}_copy", name)] = all.at(fmt::format("aten.{}", name));
+    }
     for (const auto& [other, name] : kOtherNames) {
       all[fmt::format("aten.{}", other)] = all.at(fmt::format("aten.{}", name));
     }

@@ -35,6 +35,9 @@ struct Unsupported {
   std::string why;
 };
 
+/// An axis counted from the first, of so many. Throws Unsupported where there is none.
+std::int64_t counted_axis(std::int64_t axis, std::int64_t rank);
+
 /// A call of an op of ATen. Arguments are asked for by ATen's names; one that is left out is the
 /// default that is given.
 class Call {
@@ -45,6 +48,10 @@ class Call {
   Emitter* emitter() const { return at_.emitter; }
   Line line() const { return at_.line; }
   const ExportedNode& node() const { return node_; }
+
+  /// The same call, whose values are what `seen` makes of them, by their arguments' names.
+  using Seen = std::function<Value(std::string_view name, Value value)>;
+  Call reading(Seen seen) const;
 
   bool has(const char* name) const;
   Value value(const char* name) const;
@@ -58,7 +65,7 @@ class Call {
   Operand operand(const char* name) const;
   std::int64_t integer(const char* name, std::optional<std::int64_t> otherwise = {}) const;
   double number(const char* name, std::optional<double> otherwise = {}) const;
-  /// An axis of x, counted from its first: 0 or more.
+  /// An axis of x, counted from its first. Throws Unsupported where x has none such.
   std::int64_t axis(const char* name, const Value& x,
                     std::optional<std::int64_t> otherwise = {}) const;
   /// Empty where the argument is none or left out.
@@ -74,6 +81,8 @@ class Call {
 
   /// The type of output `index` in the file.
   const Type& output(std::size_t index = 0) const;
+  /// The sizes of an output, of so many axes. Throws Unsupported where the file has another number.
+  const Shape& sizes(std::int64_t rank, std::size_t index = 0) const;
   /// The value cast to the element of the output: what ATen's promotion does before it computes.
   Value promoted(const char* name) const;
   /// The same of a value or a number.
@@ -90,10 +99,18 @@ class Call {
   const ExportedProgram& program_;
   const ExportedNode& node_;
   ProgramValues& at_;
+  Seen seen_;
 };
 
 /// The outputs of a node, those first that the file names; at least one.
 using Translation = std::function<Values(const Call&)>;
+
+/// The translation for operands that may be scalars, too: they are lines of one element.
+Translation with_scalars(Translation of_lines);
+/// The translation for images that may lack a batch, of so many spatial dimensions. `operand` is
+/// "self" or "input".
+Translation with_single_images(const char* operand, std::int64_t dimensions,
+                               Translation of_batches);
 
 /// [op of ATen without its overload, "aten.conv2d"]. Each file of them adds its own.
 using Table = std::map<std::string, Translation, std::less<>>;
@@ -103,6 +120,13 @@ void add_reductions(Table& table);
 void add_layers(Table& table);
 void add_losses(Table& table);
 void add_indexing(Table& table);
+void add_scatters(Table& table);
+void add_joins(Table& table);
+void add_products(Table& table);
+void add_order(Table& table);
+void add_pools(Table& table);
+void add_distances(Table& table);
+void add_draws(Table& table);
 void add_resizing(Table& table);
 
 /// The table of all; null for an op that it has not. `target`: "aten.add.Tensor".

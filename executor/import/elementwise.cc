@@ -82,11 +82,14 @@ Values clamp_between(const Call& c) {
   return {x};
 }
 
+/// Beyond the threshold, which is high enough by default, it is x itself.
 Values softplus_of(const Call& c) {
-  const double beta = c.number("beta", 1);
-  const Value x = c.promoted("self");
-  if (beta == 1) return {softplus(x, c.line())};
-  return {softplus(x * Operand(beta, c.line()), c.line()) * Operand(1 / beta, c.line())};
+  const double beta = c.number("beta", 1), threshold = c.number("threshold", 20);
+  const Value x = c.promoted("self"), scaled = beta == 1 ? x : x * Operand(beta, c.line());
+  Value y = softplus(scaled, c.line());
+  if (beta != 1) y = y * Operand(1 / beta, c.line());
+  if (threshold >= 20) return {y};
+  return {where(scaled > Operand(threshold, c.line()), x, y, c.line())};
 }
 
 Values elu_of(const Call& c) {
@@ -168,6 +171,75 @@ void add_formulas(Table& t) {
   add_binary(t, "logaddexp", [](Operand a, Operand b) {
     return maximum(a, b) + log1p(exp(-abs(a - b, a.line), a.line), a.line);
   });
+  add_binary(t, "logaddexp2", [](Operand a, Operand b) {
+    const Value beyond = exp(-abs(a - b, a.line) * Operand(std::numbers::ln2, a.line), a.line);
+    return maximum(a, b) + log1p(beyond, a.line) * Operand(std::numbers::log2e, a.line);
+  });
+  add_binary(t, "xlogy", [](Operand a, Operand b) {
+    const Value product =
+        a * log(b.number ? full_like(a.value, *b.number, a.line) : b.value, a.line);
+    return where(equal(a, {0, a.line}), where(not_equal(b, b), b, Operand(0, a.line), a.line),
+                 product, a.line);
+  });
+  add_binary(t, "ldexp", [](Operand a, Operand b) { return a * pow({2, a.line}, b); });
+  // The one that is a number, where the other is none.
+  add_binary(t, "fmin", [](Operand a, Operand b) {
+    return where(not_equal(a, a), b, where(not_equal(b, b), a, minimum(a, b), a.line), a.line);
+  });
+  add_binary(t, "fmax", [](Operand a, Operand b) {
+    return where(not_equal(a, a), b, where(not_equal(b, b), a, maximum(a, b), a.line), a.line);
+  });
+  add_binary(t, "float_power", [](Operand a, Operand b) { return pow(a, b); });
+  add_unary(t, "asinh", [](Value x, Line line) {
+    const Value size = abs(x, line), square = size * size;
+    const Value root = sqrt(square + Operand(1, line), line);
+    return sign(x, line) * log1p(size + square / (root + Operand(1, line)), line);
+  });
+  add_unary(t, "acosh", [](Value x, Line line) {
+    return log(x + sqrt((x - Operand(1, line)) * (x + Operand(1, line)), line), line);
+  });
+  add_unary(t, "atanh", [=](Value x, Line line) {
+    return half(log1p(x, line) - log1p(-Operand(x, line), line), line);
+  });
+  add_unary(t, "sinc", [](Value x, Line line) {
+    const Value angle = x * Operand(std::numbers::pi, line);
+    const Value is_0 = equal({x, line}, {0, line});
+    const Value nonzero = where(is_0, {1, line}, {angle, line}, line);
+    return where(is_0, {1, line}, {sin(nonzero, line) / nonzero, line}, line);
+  });
+  add_unary(t, "deg2rad",
+            [](Value x, Line line) { return x * Operand(std::numbers::pi / 180, line); });
+  add_unary(t, "rad2deg",
+            [](Value x, Line line) { return x * Operand(180 / std::numbers::pi, line); });
+  add_binary(t, "copysign", [](Operand a, Operand b) {
+    const Value size = abs(a.value, a.line);
+    const Value sign_of = b.number ? full_like(size, *b.number, b.line) : b.value;
+    // The sign of a zero shows in the angle of a point to its left.
+    const Value negative = atan2(sign_of, Operand(-1, b.line)) < Operand(0, b.line);
+    return where(negative, -Operand(size, a.line), size, a.line);
+  });
+  t["aten.logit"] = [](const Call& c) {
+    const Line line = c.line();
+    Value x = c.promoted("self");
+    if (const auto eps = c.optional_number("eps")) x = clamp(x, *eps, 1 - *eps, line);
+    return Values{log(x / (Operand(1, line) - x), line)};
+  };
+  t["aten.isinf"] = [](const Call& c) {
+    return Values{equal({abs(c.value("self"), c.line()), c.line()}, {kInfinity, c.line()})};
+  };
+  t["aten.isposinf"] = [](const Call& c) {
+    return Values{equal({c.value("self"), c.line()}, {kInfinity, c.line()})};
+  };
+  t["aten.isneginf"] = [](const Call& c) {
+    return Values{equal({c.value("self"), c.line()}, {-kInfinity, c.line()})};
+  };
+  t["aten.isreal"] = [](const Call& c) { return filled(c, 1); };
+  t["aten.heaviside"] = [](const Call& c) {
+    const Line line = c.line();
+    const Operand x = c.promoted_operand("self"), zero(0, line);
+    const Value step = where(x < zero, zero, Operand(1, line), line);
+    return Values{where(equal(x, zero), c.promoted_operand("values"), Operand(step, line), line)};
+  };
   add_binary(t, "logical_xor", not_equal);
   add_binary(t, "bitwise_xor", not_equal);
   t["aten.addcmul"] = [](const Call& c) { return added_product(c, false); };
@@ -266,8 +338,12 @@ void add_functions(Table& t) {
     return Values{glu(c.value("self"), c.integer("dim", -1), c.line())};
   };
   t["aten.round"] = [](const Call& c) {
-    if (c.integer("decimals", 0) != 0) throw Unsupported{"it rounds to decimals"};
-    return Values{round(c.promoted("self"), c.line())};
+    const Value x = c.promoted("self");
+    const std::int64_t decimals = c.integer("decimals", 0);
+    if (decimals == 0) return Values{round(x, c.line())};
+    const Operand scale(std::pow(10, std::abs(decimals)), c.line());
+    return Values{decimals > 0 ? round(x * scale, c.line()) / scale
+                               : round(x / scale, c.line()) * scale};
   };
   t["aten.isnan"] = [](const Call& c) {
     const Operand x(c.value("self"), c.line());
@@ -347,7 +423,9 @@ void add_elementwise(Table& t) {
     return all;
   };
   t["aten.detach"] = [](const Call& c) { return Values{stop_gradient(c.value("self"), c.line())}; };
-  for (const char* name : {"zeros", "zeros_like", "new_zeros"}) {
+  // What is empty is zeros, as nobody may read it before it is written.
+  for (const char* name : {"zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty",
+                           "empty_strided", "new_empty_strided"}) {
     t[std::string("aten.") + name] = [](const Call& c) { return filled(c, 0); };
   }
   for (const char* name : {"ones", "ones_like", "new_ones"}) {

@@ -160,7 +160,6 @@ Values index_add(const Call& c) {
   const Value x = c.value("self"), index = c.value("index");
   Value source = c.value("source");
   if (c.number("alpha", 1) != 1) source = source * Operand(c.number("alpha"), line);
-  if (x.rank() == 0) return {x + source.reshape({}, line)};
   const std::int64_t axis = c.axis("dim", x);
   Shape shape(static_cast<std::size_t>(x.rank()), 1);
   shape[static_cast<std::size_t>(axis)] = index.type().numel();
@@ -209,7 +208,7 @@ Values unfolded(const Call& c) {
   const std::int64_t size = c.integer("size"), step = c.integer("step");
   if (x.rank() == 0) return {x.reshape(c.output().shape, c.line())};
   const std::int64_t axis = c.axis("dimension", x);
-  const std::int64_t count = c.output().shape[static_cast<std::size_t>(axis)];
+  const std::int64_t count = c.sizes(x.rank() + 1)[static_cast<std::size_t>(axis)];
   const Value windows = in_windows(c, x, axis, {.count = count, .size = size, .step = step});
   std::vector<std::int64_t> order(static_cast<std::size_t>(x.rank()) + 1);
   std::iota(order.begin(), order.end(), 0);
@@ -300,20 +299,18 @@ Values columns_to_image(const Call& c) {
 void add_indexing(Table& t) {
   t["aten.index"] = index_of;
   t["aten.index_put"] = index_put;
-  t["aten.index_add"] = index_add;
-  t["aten.index_copy"] = index_copied;
-  t["aten.index_fill"] = index_filled;
-  t["aten.index_select"] = [](const Call& c) {
+  t["aten.index_add"] = with_scalars(index_add);
+  t["aten.index_copy"] = with_scalars(index_copied);
+  t["aten.index_fill"] = with_scalars(index_filled);
+  t["aten.index_select"] = with_scalars([](const Call& c) {
     const Value x = c.value("self"), index = c.value("index");
-    if (x.rank() == 0) return Values{x};
     return Values{index_select(x, c.axis("dim", x), index.reshape({index.type().numel()}, c.line()),
                                c.line())};
-  };
-  t["aten.gather"] = [](const Call& c) {
-    const Value x = c.value("self"), index = c.value("index");
-    if (x.rank() == 0) return Values{expand(x, index.shape(), c.line())};
-    return Values{gather(x, c.integer("dim"), index, c.line())};
-  };
+  });
+  t["aten.gather"] = with_scalars([](const Call& c) {
+    const Value x = c.value("self");
+    return Values{gather(x, c.axis("dim", x), c.value("index"), c.line())};
+  });
   t["aten.take_along_dim"] = [](const Call& c) {
     const Value x = c.value("self"), index = c.value("indices");
     if (c.has("dim") && x.rank() == index.rank()) {
@@ -330,10 +327,6 @@ void add_indexing(Table& t) {
     const Value flat = x.reshape({x.type().numel()}, c.line());
     const Value all = index.reshape({index.type().numel()}, c.line());
     return Values{gather(flat, 0, all, c.line()).reshape(c.output().shape, c.line())};
-  };
-  t["aten.scatter_add"] = [](const Call& c) {
-    return Values{
-        scatter_add(c.value("self"), c.integer("dim"), c.value("index"), c.value("src"), c.line())};
   };
   t["aten.repeat_interleave"] = repeat_interleaved;
   t["aten.unfold"] = unfolded;

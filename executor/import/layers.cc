@@ -1,46 +1,27 @@
-// Layers of ATen, whose weights are operands: convolutions, pools, norms, embeddings, attention,
-// recurrent sequences, dropout.
+// Layers of ATen, whose weights are operands: convolutions, norms, embeddings, attention,
+// recurrent sequences.
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "executor/import/call.h"
+#include "executor/import/spatial.h"
 #include "graph/ir/structural.h"
 #include "ops/batch_norm/batch_norm.h"
-#include "ops/dropout/dropout.h"
 #include "ops/language/derived.h"
 #include "ops/language/layers.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/layers/attention.h"
 #include "ops/layers/convolution.h"
 #include "ops/layers/norms.h"
-#include "ops/layers/pooling.h"
 #include "ops/recurrent/recurrent.h"
+#include "ops/rms_norm/rms_norm.h"
 
 namespace metronome::pt2 {
 namespace {
-
-/// One number for all spatial dimensions, or one for each.
-SpatialNumbers spatial(const std::vector<std::int64_t>& numbers, std::int64_t dimensions) {
-  if (dimensions < 1) throw Unsupported{"its operand has no batch"};
-  if (numbers.size() == 1)
-    return SpatialNumbers(Shape(static_cast<std::size_t>(dimensions), numbers[0]));
-  return SpatialNumbers(numbers);
-}
-
-/// Calls the function for so many spatial dimensions: the first is of one.
-template <class... Of>
-Values by_dimensions(std::int64_t dimensions, const Of&... of) {
-  std::int64_t at = 0;
-  Values made;
-  ((++at == dimensions ? static_cast<void>(made = {of()}) : static_cast<void>(0)), ...);
-  if (made.empty()) {
-    throw Unsupported{fmt::format("its operand has {} spatial dimensions", dimensions)};
-  }
-  return made;
-}
 
 /// `of` is conv1d, conv2d and conv3d, or their transposed forms.
 template <class Arguments, class... Of>
@@ -82,45 +63,6 @@ Values convolve(const Call& c) {
       [](auto... of) { return conv3d(of...); });
 }
 
-Values max_pool(const Call& c) {
-  const Value x = c.value("self");
-  const std::int64_t d = x.rank() - 2;
-  const SpatialNumbers kernel = spatial(c.integers("kernel_size"), d);
-  const MaxPoolOptions how{.stride = spatial(c.integers("stride", {{}}), d),
-                           .padding = spatial(c.integers("padding", {{0}}), d),
-                           .dilation = spatial(c.integers("dilation", {{1}}), d),
-                           .ceil_mode = c.flag("ceil_mode", false)};
-  return by_dimensions(
-      d, [&] { return max_pool1d(x, kernel, how, c.line()); },
-      [&] { return max_pool2d(x, kernel, how, c.line()); },
-      [&] { return max_pool3d(x, kernel, how, c.line()); });
-}
-
-Values avg_pool(const Call& c) {
-  const Value x = c.value("self");
-  const std::int64_t d = x.rank() - 2;
-  const SpatialNumbers kernel = spatial(c.integers("kernel_size"), d);
-  const AvgPoolOptions how{.stride = spatial(c.integers("stride", {{}}), d),
-                           .padding = spatial(c.integers("padding", {{0}}), d),
-                           .ceil_mode = c.flag("ceil_mode", false),
-                           .count_include_pad = c.flag("count_include_pad", true),
-                           .divisor_override = c.optional_integer("divisor_override")};
-  return by_dimensions(
-      d, [&] { return avg_pool1d(x, kernel, how, c.line()); },
-      [&] { return avg_pool2d(x, kernel, how, c.line()); },
-      [&] { return avg_pool3d(x, kernel, how, c.line()); });
-}
-
-Values adaptive_avg_pool(const Call& c) {
-  const Value x = c.value("self");
-  const std::int64_t d = x.rank() - 2;
-  const SpatialNumbers out = spatial(c.integers("output_size"), d);
-  return by_dimensions(
-      d, [&] { return adaptive_avg_pool1d(x, out, c.line()); },
-      [&] { return adaptive_avg_pool2d(x, out, c.line()); },
-      [&] { return adaptive_avg_pool3d(x, out, c.line()); });
-}
-
 // ---- norms -------------------------------------------------------------------------------------
 
 Value number_like(const Call& c, double number, Type type) {
@@ -143,6 +85,8 @@ Value scaled(const Call& c, Value y, const Value& x) {
 Values layer_normed(const Call& c) {
   const Value x = c.value("input");
   const std::vector<std::int64_t> over = c.integers("normalized_shape");
+  if (over.empty() || over.size() > x.shape().size())
+    throw Unsupported{"its shape is none of its input"};
   std::int64_t width = 1;
   for (const std::int64_t size : over) width *= size;
   const bool one = over.size() == 1;
@@ -186,6 +130,25 @@ Values batch_normed(const Call& c, bool training, bool functional) {
   return {made[0]};
 }
 
+Values rms_normed(const Call& c) {
+  const Value x = c.value("input");
+  const std::vector<std::int64_t> over = c.integers("normalized_shape");
+  if (over.empty() || over.size() > x.shape().size())
+    throw Unsupported{"its shape is none of its input"};
+  std::int64_t width = 1;
+  for (const std::int64_t size : over) width *= size;
+  Shape rows(x.shape().begin(), x.shape().end() - static_cast<std::ptrdiff_t>(over.size()));
+  rows.push_back(width);
+  const Value weight = c.has("weight") ? c.value("weight").reshape({width}, c.line())
+                                       : number_like(c, 1, {x.element(), {width}});
+  const double eps =
+      c.optional_number("eps").value_or(x.element() == f64 ? std::numeric_limits<double>::epsilon()
+                                                           : std::numeric_limits<float>::epsilon());
+  const Value in = x.reshape(rows, c.line());
+  return {
+      apply_all(RmsNorm{.eps = eps}, {in, weight}, 2, c.line())[0].reshape(x.shape(), c.line())};
+}
+
 Values group_normed(const Call& c) {
   const Value x = c.value("input");
   const Layer plain =
@@ -205,7 +168,7 @@ Values instance_normed(const Call& c) {
 /// The direction of v, with the length g: norms over all axes but one.
 Values weight_normed(const Call& c) {
   const Value v = c.value("v");
-  const std::int64_t kept = c.integer("dim", 0);
+  const std::int64_t kept = c.axis("dim", v, 0);
   std::vector<std::int64_t> axes;
   for (std::int64_t d = 0; d < v.rank(); ++d) {
     if (d != kept) axes.push_back(d);
@@ -219,6 +182,7 @@ Values embedded(const Call& c) {
   if (c.flag("scale_grad_by_freq", false)) throw Unsupported{"it scales gradients by frequency"};
   Value table = c.value("weight");
   const std::int64_t rows = table.size(0), padding = c.integer("padding_idx", -1);
+  if (padding >= rows) throw Unsupported{"its padding is no row of its table"};
   if (padding >= 0) {  // read as any other row, but never trained
     std::vector<double> is_padding(static_cast<std::size_t>(rows), 0);
     is_padding[static_cast<std::size_t>(padding)] = 1;
@@ -226,13 +190,6 @@ Values embedded(const Call& c) {
     table = where(mask, stop_gradient(table, c.line()), table, c.line());
   }
   return {embedding_lookup(table, c.value("indices"), c.line())};
-}
-
-Values dropped(const Call& c) {
-  const Value x = c.value(c.has("input") ? "input" : "self");
-  const double p = c.number("p");
-  if (p == 0 || !c.flag("train", true)) return {x};
-  return {apply(Dropout{.p = p}, {read_seed(c.emitter()), read_replay(c.emitter()), x}, c.line())};
 }
 
 Values attended(const Call& c) {
@@ -274,18 +231,14 @@ Values sequence(const Call& c, RecurrentKind kind, bool relu) {
 }  // namespace
 
 void add_layers(Table& t) {
-  for (const char* name : {"conv1d", "conv2d", "conv3d", "convolution"}) {
-    t[std::string("aten.") + name] = convolve;
-  }
-  for (const char* name : {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}) {
-    t[std::string("aten.") + name] = convolve_transposed;
-  }
-  for (const char* dimensions : {"1d", "2d", "3d"}) {
-    t[fmt::format("aten.max_pool{}", dimensions)] = max_pool;
-    t[fmt::format("aten.avg_pool{}", dimensions)] = avg_pool;
-    t[fmt::format("aten.adaptive_avg_pool{}", dimensions)] = adaptive_avg_pool;
+  t["aten.convolution"] = convolve;
+  for (const std::int64_t d : {1, 2, 3}) {
+    t[fmt::format("aten.conv{}d", d)] = with_single_images("input", d, convolve);
+    t[fmt::format("aten.conv_transpose{}d", d)] =
+        with_single_images("input", d, convolve_transposed);
   }
   t["aten.layer_norm"] = layer_normed;
+  t["aten.rms_norm"] = rms_normed;
   t["aten.batch_norm"] = [](const Call& c) { return batch_normed(c, c.flag("training"), false); };
   t["aten._native_batch_norm_legit_functional"] = [](const Call& c) {
     return batch_normed(c, c.flag("training"), true);
@@ -294,7 +247,6 @@ void add_layers(Table& t) {
   t["aten.group_norm"] = group_normed;
   t["aten.instance_norm"] = instance_normed;
   t["aten.embedding"] = embedded;
-  t["aten.dropout"] = dropped;
   t["aten.scaled_dot_product_attention"] = attended;
   t["aten.gru"] = [](const Call& c) { return sequence(c, RecurrentKind::gru, false); };
   t["aten.lstm"] = [](const Call& c) { return sequence(c, RecurrentKind::lstm, false); };

@@ -26,7 +26,7 @@ LossReduction reduction_of(const Call& c) {
 /// The axis of classes: the second one, but of a single row the only one.
 std::int64_t classes_of(const Value& x) { return x.rank() > 1 ? 1 : 0; }
 
-/// The mean over rows of targets that are probabilities of the classes.
+/// The loss of targets that are probabilities of the classes.
 Value of_probabilities(const Call& c, const Value& x, Value target) {
   const std::int64_t axis = classes_of(x), classes = x.size(axis);
   const double smoothing = c.number("label_smoothing", 0);
@@ -40,14 +40,48 @@ Value of_probabilities(const Call& c, const Value& x, Value target) {
     shape[static_cast<std::size_t>(axis)] = classes;
     each = each * weight.reshape(shape, c.line());
   }
-  const double rows = static_cast<double>(x.type().numel() / std::max<std::int64_t>(classes, 1));
-  return sum(each, Axes(), false, c.line()) * Operand(-1 / rows, c.line());
+  each = -Operand(sum(each, axis, false, c.line()), c.line());
+  switch (reduction_of(c)) {
+    case LossReduction::none:
+      return each;
+    case LossReduction::sum:
+      return sum(each, Axes(), false, c.line());
+    case LossReduction::mean:
+      break;
+  }
+  return mean(each, Axes(), false, c.line());
+}
+
+/// The loss of each target that is a class, or their sum.
+Value of_classes(const Call& c, const Value& x, const Value& target) {
+  const std::int64_t axis = classes_of(x), classes = x.size(axis);
+  const double smoothing = c.number("label_smoothing", 0);
+  const NllOptions how{.ignore_index = c.integer("ignore_index", -100),
+                       .weight = c.value_or_absent("weight"),
+                       .reduction = LossReduction::none,
+                       .axis = axis};
+  const Value logs = log_softmax(x, axis, c.line());
+  Value each = nll_loss(logs, target, how, c.line());
+  if (smoothing > 0) {
+    Value all = logs;
+    if (how.weight.present()) {
+      Shape shape(static_cast<std::size_t>(x.rank()), 1);
+      shape[static_cast<std::size_t>(axis)] = classes;
+      all = all * how.weight.reshape(shape, c.line());
+    }
+    const Operand ignored(static_cast<double>(how.ignore_index), c.line());
+    const Value spread = where(equal({target, c.line()}, ignored), {0, c.line()},
+                               {sum(all, axis, false, c.line()), c.line()}, c.line());
+    each = each * Operand(1 - smoothing, c.line()) -
+           spread * Operand(smoothing / static_cast<double>(classes), c.line());
+  }
+  return reduction_of(c) == LossReduction::sum ? sum(each, Axes(), false, c.line()) : each;
 }
 
 Values cross_entropy_of(const Call& c) {
   const Value x = c.value("self"), target = c.value("target");
-  if (reduction_of(c) != LossReduction::mean) throw Unsupported{"its reduction is not the mean"};
   if (is_floating(target.element())) return {of_probabilities(c, x, target)};
+  if (reduction_of(c) != LossReduction::mean) return {of_classes(c, x, target)};
   return {cross_entropy_loss(x, target,
                              {.ignore_index = c.integer("ignore_index", -100),
                               .label_smoothing = c.number("label_smoothing", 0),

@@ -60,11 +60,18 @@ std::int64_t shown(std::int64_t at, std::int64_t size, const std::string& mode) 
   return at < size ? at : 2 * (size - 1) - at;
 }
 
-Values padded_by(const Call& c, const std::vector<std::int64_t>& widths, const std::string& mode) {
+Values padded_by(const Call& c, std::vector<std::int64_t> widths, const std::string& mode) {
   Value x = c.value("self");
   if (mode == "constant") return {pad(x, widths, c.number("value", 0), c.line())};
   if (mode != "reflect" && mode != "replicate" && mode != "circular") {
     throw Unsupported{fmt::format("its mode is {}", mode)};
+  }
+  if (mode == "circular") {  // what is cut off leaves first, and does not come round
+    const auto inward = [](std::int64_t width) { return std::min<std::int64_t>(width, 0); };
+    std::vector<std::int64_t> cut(widths.size());
+    std::ranges::transform(widths, cut.begin(), inward);
+    x = pad(x, cut, 0, c.line());
+    for (std::int64_t& width : widths) width = std::max<std::int64_t>(width, 0);
   }
   for (std::size_t i = 0; i + 1 < widths.size(); i += 2) {
     const std::int64_t axis = x.rank() - 1 - static_cast<std::int64_t>(i / 2);
@@ -139,7 +146,7 @@ std::vector<Axis> axes_of(const Call& c, const Value& x) {
   std::vector<Axis> axes;
   for (std::int64_t d = 2; d < x.rank(); ++d) {
     axes.push_back({.in = x.size(d),
-                    .out = c.output().shape[static_cast<std::size_t>(d)],
+                    .out = c.sizes(x.rank())[static_cast<std::size_t>(d)],
                     .align_corners = c.flag("align_corners", false)});
   }
   if (scales.size() == axes.size()) {

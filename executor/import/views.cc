@@ -14,10 +14,10 @@ namespace {
 
 /// How a view shows its operand's memory.
 enum class Shown {
-  whole,     ///< all of it, under another shape
-  permuted,  ///< with its axes in another order
-  part,      ///< a run or single places of an axis
-  repeated,  ///< places often: nobody writes through it
+  whole,      ///< all of it, under another shape
+  permuted,   ///< with its axes in another order
+  part,       ///< a run or single places of an axis
+  otherwise,  ///< in a way that no write here follows
 };
 
 struct KindOfView {
@@ -40,6 +40,15 @@ constexpr std::array kViews = {
     KindOfView{"aten.to", Shown::whole},
     KindOfView{"aten.type_as", Shown::whole},
     KindOfView{"aten.contiguous", Shown::whole},
+    KindOfView{"aten.ravel", Shown::whole},
+    KindOfView{"aten.atleast_1d", Shown::whole},
+    KindOfView{"aten.atleast_2d", Shown::whole},
+    KindOfView{"aten.atleast_3d", Shown::whole},
+    KindOfView{"aten.conj", Shown::whole},
+    KindOfView{"aten.positive", Shown::whole},
+    KindOfView{"aten.real", Shown::whole},
+    KindOfView{"aten.resolve_conj", Shown::whole},
+    KindOfView{"aten.resolve_neg", Shown::whole},
     KindOfView{"aten.permute", Shown::permuted},
     KindOfView{"aten.transpose", Shown::permuted},
     KindOfView{"aten.swapaxes", Shown::permuted},
@@ -47,7 +56,11 @@ constexpr std::array kViews = {
     KindOfView{"aten.t", Shown::permuted},
     KindOfView{"aten.numpy_T", Shown::permuted},
     KindOfView{"aten.mT", Shown::permuted},
+    KindOfView{"aten.mH", Shown::permuted},
+    KindOfView{"aten.adjoint", Shown::permuted},
+    KindOfView{"aten.matrix_H", Shown::permuted},
     KindOfView{"aten.movedim", Shown::permuted},
+    KindOfView{"aten.moveaxis", Shown::permuted},
     KindOfView{"aten.select", Shown::part},
     KindOfView{"aten.slice", Shown::part},
     KindOfView{"aten.narrow", Shown::part},
@@ -55,10 +68,18 @@ constexpr std::array kViews = {
     KindOfView{"aten.split_with_sizes", Shown::part},
     KindOfView{"aten.chunk", Shown::part},
     KindOfView{"aten.unbind", Shown::part},
-    KindOfView{"aten.expand", Shown::repeated},
-    KindOfView{"aten.expand_as", Shown::repeated},
-    KindOfView{"aten.broadcast_to", Shown::repeated},
-    KindOfView{"aten.unfold", Shown::repeated},
+    KindOfView{"aten.expand", Shown::otherwise},
+    KindOfView{"aten.expand_as", Shown::otherwise},
+    KindOfView{"aten.broadcast_to", Shown::otherwise},
+    KindOfView{"aten.unfold", Shown::otherwise},
+    KindOfView{"aten.broadcast_tensors", Shown::otherwise},
+    KindOfView{"aten.meshgrid", Shown::otherwise},
+    KindOfView{"aten.diagonal", Shown::otherwise},
+    KindOfView{"aten.linalg_diagonal", Shown::otherwise},
+    KindOfView{"aten.tensor_split", Shown::otherwise},
+    KindOfView{"aten.hsplit", Shown::otherwise},
+    KindOfView{"aten.vsplit", Shown::otherwise},
+    KindOfView{"aten.dsplit", Shown::otherwise},
 };
 
 const KindOfView* kind_of(std::string_view target) {
@@ -71,7 +92,7 @@ const KindOfView* kind_of(std::string_view target) {
 bool copies_strided(std::string_view target) {
   const std::string_view name = without_overload(target);
   return name == "aten.reshape" || name == "aten.flatten" || name == "aten.reshape_as" ||
-         name == "aten.contiguous";
+         name == "aten.contiguous" || name == "aten.ravel";
 }
 
 bool flag_of(const ExportedNode& node, const char* name, bool otherwise) {
@@ -97,6 +118,18 @@ std::string_view computed(std::string_view target) {
   return name;
 }
 
+namespace {
+
+/// The value that output k of a node shows: each of a list has an output of its own.
+std::string viewed_by(const ExportedNode& node, std::size_t k) {
+  const auto list = node.arguments.find("tensors");
+  if (list == node.arguments.end()) return Views::self_of(node);
+  const Json tensors = list->second.value("as_tensors", Json::array());
+  return k < tensors.size() ? tensors[k].value("name", "") : "";
+}
+
+}  // namespace
+
 bool writes(std::string_view target) {
   return computed(target) != without_overload(target) && kind_of(computed(target)) == nullptr;
 }
@@ -112,8 +145,8 @@ Views::Views(const ExportedProgram& program) {
     const bool same = gives_operand(node);
     if ((!same && kind_of(computed(node.target)) == nullptr) || flag_of(node, "copy", false))
       continue;
-    const std::string of = self_of(node);
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      const std::string of = viewed_by(node, k);
       const std::string& output = node.outputs[k];
       if (output.empty() || of.empty() || element(output) != element(of)) continue;  // a copy
       views_[output] = {
@@ -176,9 +209,6 @@ std::vector<std::string> Views::read_later(const std::string& root, std::size_t 
 
 // ---- writes ------------------------------------------------------------------------------------
 
-namespace {
-
-/// x with `part` in place of the places of an axis that it shows.
 Value with_part(const Call& c, const Value& x, std::int64_t axis,
                 const std::vector<std::int64_t>& places, const Value& part) {
   const Line line = c.line();
@@ -200,22 +230,21 @@ Value with_part(const Call& c, const Value& x, std::int64_t axis,
   return parts.size() == 1 ? parts[0] : concat(parts, axis, line);
 }
 
-/// The places of its axis that a view shows, counted in x.
-std::vector<std::int64_t> places_of(const Call& c, std::size_t output, const Value& x,
-                                    std::int64_t axis) {
+std::vector<std::int64_t> places_of_view(const Call& c, const Value& x, std::size_t output) {
+  const std::int64_t axis = c.axis("dim", x, 0);
   const std::int64_t size = x.size(axis);
   const auto counted = [&](std::int64_t at) {
     return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
   };
   const std::string_view name = computed(c.node().target);
   std::int64_t begin = 0, end = size, step = 1;
-  if (name == "aten.select") {
+  if (name == "aten.select" || name == "aten.select_scatter") {
     begin = counted(c.integer("index"));
     end = begin + 1;
-  } else if (name == "aten.slice") {
+  } else if (name == "aten.slice" || name == "aten.slice_scatter") {
     begin = counted(c.integer("start", 0));
     end = counted(c.integer("end", size));
-    step = c.integer("step", 1);
+    step = std::max<std::int64_t>(c.integer("step", 1), 1);
   } else if (name == "aten.narrow") {
     begin = counted(c.integer("start"));
     end = begin + c.integer("length");
@@ -232,20 +261,22 @@ std::vector<std::int64_t> places_of(const Call& c, std::size_t output, const Val
   return places;
 }
 
+namespace {
+
 /// The permutation that a view makes: axis i of it is axis order[i] of x.
 std::vector<std::int64_t> order_of(const Call& c, const Value& x) {
   const std::string_view name = computed(c.node().target);
   std::vector<std::int64_t> order;
   for (std::int64_t axis = 0; axis < x.rank(); ++axis) order.push_back(axis);
   const auto counted = [&](std::int64_t axis) {
-    return static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis);
+    return static_cast<std::size_t>(counted_axis(axis, x.rank()));
   };
   if (name == "aten.permute") {
     order = c.integers("dims");
     for (std::int64_t& axis : order) axis = static_cast<std::int64_t>(counted(axis));
-  } else if (name == "aten.movedim") {
+  } else if (name == "aten.movedim" || name == "aten.moveaxis") {
     throw Unsupported{"it writes through a movedim: export a permute"};
-  } else if (name == "aten.t" || name == "aten.numpy_T" || name == "aten.mT") {
+  } else if (!c.has("dim0") && !c.has("axis0")) {
     if (x.rank() > 1) std::swap(order[order.size() - 1], order[order.size() - 2]);
   } else {
     const bool axes = c.has("axis0");
@@ -284,13 +315,13 @@ Value write_back(const Call& call, const MemoryView& view, const Value& viewed,
     }
     case Shown::part: {
       const std::int64_t axis = call.axis("dim", viewed, 0);
-      return with_part(call, viewed, axis, places_of(call, view.output, viewed, axis), written);
+      return with_part(call, viewed, axis, places_of_view(call, viewed, view.output), written);
     }
-    case Shown::repeated:
+    case Shown::otherwise:
       break;
   }
   throw Unsupported{
-      fmt::format("it writes through {}, which shows elements often", without_overload(target))};
+      fmt::format("it writes through {}, which no step follows: write to what it views", target)};
 }
 
 }  // namespace metronome::pt2

@@ -55,6 +55,12 @@ class Views {
 /// Throws Unsupported for a view that may be a copy.
 void require_view(const ExportedNode& node, const MemoryView& view);
 
+/// x with `part` in place of the places of an axis.
+Value with_part(const Call& c, const Value& x, std::int64_t axis,
+                const std::vector<std::int64_t>& places, const Value& part);
+/// The places of its axis that a call's select, slice or narrow, or output k of a split, shows.
+std::vector<std::int64_t> places_of_view(const Call& c, const Value& x, std::size_t output = 0);
+
 /// The value that is viewed, once the view is `written`. `viewed` is what it was. Throws
 /// Unsupported for a view that may not be written so.
 Value write_back(const Call& call, const MemoryView& view, const Value& viewed,

@@ -119,7 +119,7 @@ TEST_CASE("a write that steps cannot follow is refused, and indices that are a m
             "copy", "aten.zero_.default (modules.py:",
             "it writes to memory that \"reshape\" views or copies (aten.reshape, modules.py:"),
         std::tuple("expanded", "aten.fill_.Scalar (modules.py:",
-                   "it writes through aten.expand, which shows elements often"),
+                   "it writes through aten.expand, which no step follows: write to what it views"),
         std::tuple("parameter",
                    "aten.mul_.Tensor (modules.py:", "it writes to the parameter \"linear.weight\""),
         std::tuple("puts_several", "aten.index_put.default (modules.py:",
