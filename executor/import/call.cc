@@ -133,6 +133,19 @@ double Call::number(const char* name, std::optional<double> otherwise) const {
   return number_of(found != nullptr ? *found : require(name, kind));
 }
 
+void require_few(std::int64_t count) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 26;
+  if (count < 0 || count > kMost) {
+    throw Unsupported{fmt::format("it makes {} numbers, of {} at most", count, kMost)};
+  }
+}
+
+void require_positive(const std::vector<std::int64_t>& numbers, const char* name) {
+  for (const std::int64_t number : numbers) {
+    if (number < 1) throw Unsupported{fmt::format("its {} is {}", name, number)};
+  }
+}
+
 std::int64_t counted_axis(std::int64_t axis, std::int64_t rank) {
   if (axis < -rank || axis >= rank) {
     throw Unsupported{fmt::format("it names axis {} of {}", axis, rank)};

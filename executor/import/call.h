@@ -38,6 +38,13 @@ struct Unsupported {
 /// An axis counted from the first, of so many. Throws Unsupported where there is none.
 std::int64_t counted_axis(std::int64_t axis, std::int64_t rank);
 
+/// Throws Unsupported for more numbers than a graph may hold as a constant, where a file asks for
+/// them: 2^26.
+void require_few(std::int64_t count);
+
+/// Throws Unsupported where a number of a list, as a stride, is below 1.
+void require_positive(const std::vector<std::int64_t>& numbers, const char* name);
+
 /// A call of an op of ATen. Arguments are asked for by ATen's names; one that is left out is the
 /// default that is given.
 class Call {

@@ -106,7 +106,7 @@ Values triplet_margin(const Call& c) {
   return {reduced(c, at_least_0(near - far + Operand(c.number("margin", 1), line), line))};
 }
 
-/// What each class comes within a margin of the target's, [N, C] and [N].
+/// The sum over classes that come within a margin of the target's, of [N, C] and [N].
 Values multi_margin(const Call& c) {
   const Line line = c.line();
   Value x = c.value("self");

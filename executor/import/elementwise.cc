@@ -110,6 +110,7 @@ Values filled(const Call& c, double number) {
 
 Values series(const Call& c) {
   const double start = c.number("start", 0), step = c.number("step", 1);
+  require_few(c.output().numel());
   std::vector<double> numbers;
   for (std::int64_t i = 0; i < c.output().numel(); ++i) {
     numbers.push_back(start + step * static_cast<double>(i));
@@ -444,6 +445,7 @@ void add_elementwise(Table& t) {
   t["aten.arange"] = series;
   t["aten.linspace"] = [](const Call& c) {
     const double start = c.number("start"), end = c.number("end");
+    require_few(c.integer("steps"));
     const auto steps = static_cast<double>(c.integer("steps"));
     std::vector<double> numbers;
     for (std::int64_t i = 0; i < c.integer("steps"); ++i) {
@@ -454,6 +456,8 @@ void add_elementwise(Table& t) {
   };
   t["aten.eye"] = [](const Call& c) {
     const Type& type = c.output();
+    c.sizes(2);
+    require_few(type.numel());
     std::vector<double> numbers(static_cast<std::size_t>(type.numel()), 0);
     for (std::int64_t i = 0; i < std::min(type.shape[0], type.shape[1]); ++i) {
       numbers[static_cast<std::size_t>(i * type.shape[1] + i)] = 1;

@@ -63,10 +63,26 @@ Shape shape_in(const Json& meta, const char* name, std::string_view what) {
   return shape;
 }
 
+/// Whether a shape has so many elements at most.
+bool numel_within(const Shape& shape, std::int64_t most) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) {
+    if (size == 0) return true;
+    if (size < 0 || count > most / size) return false;
+    count *= size;
+  }
+  return true;
+}
+
 }  // namespace
 
 Type type_of(const Json& meta, std::string_view what) {
-  return {element_of(meta, what), shape_in(meta, "sizes", what)};
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  Type type{element_of(meta, what), shape_in(meta, "sizes", what)};
+  if (!numel_within(type.shape, kMost)) {
+    refuse(fmt::format("{} has the sizes [{}]", what, fmt::join(type.shape, ", ")));
+  }
+  return type;
 }
 
 bool lies_in_order(const Json& meta, const Type& type, std::string_view what) {
@@ -89,17 +105,6 @@ double number_at(const std::byte* at, Element element) {
     std::memcpy(&number, at, sizeof number);
     return static_cast<double>(number);
   });
-}
-
-/// Whether a shape has so many elements at most.
-bool numel_within(const Shape& shape, std::int64_t most) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) {
-    if (size == 0) return true;
-    if (size < 0 || count > most / size) return false;
-    count *= size;
-  }
-  return true;
 }
 
 /// The numbers of a tensor, row by row, from the bytes of its storage.

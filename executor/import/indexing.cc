@@ -6,6 +6,8 @@
 //
 // ATen counts a negative index from the end, and refuses one beyond an axis; a place that is beyond
 // any axis here is the place -1, which is reported as other indices out of range are.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -220,6 +222,10 @@ Values unfolded(const Call& c) {
 /// Height and width of a call that gives one number for both, or two.
 std::pair<std::int64_t, std::int64_t> two_of(const Call& c, const char* name, std::int64_t none) {
   const std::vector<std::int64_t> both = c.integers(name, {{none}});
+  if (both.empty() || both.size() > 2) {
+    throw Unsupported{fmt::format("its {} is {} numbers", name, both.size())};
+  }
+  for (const std::int64_t number : both) require_few(number);
   return {both.at(0), both.size() > 1 ? both[1] : both[0]};
 }
 
@@ -228,7 +234,12 @@ struct Columns {
       : kernel(two_of(c, "kernel_size", 1)),
         dilation(two_of(c, "dilation", 1)),
         padding(two_of(c, "padding", 0)),
-        stride(two_of(c, "stride", 1)) {}
+        stride(two_of(c, "stride", 1)) {
+    for (const auto& [name, both] :
+         {std::pair("kernel_size", kernel), {"dilation", dilation}, {"stride", stride}}) {
+      require_positive({both.first, both.second}, name);
+    }
+  }
 
   std::pair<std::int64_t, std::int64_t> kernel, dilation, padding, stride;
 
@@ -256,6 +267,7 @@ Values image_to_columns(const Call& c) {
   const Line line = c.line();
   const Columns how(c);
   Value x = c.value("self");
+  if (x.rank() != 3 && x.rank() != 4) throw Unsupported{"its operand is no image"};
   if (x.rank() == 3) x = x.reshape({1, x.size(0), x.size(1), x.size(2)}, line);
   const AxisWindows rows = how.rows(x.size(2)), columns = how.columns(x.size(3));
   x = pad(x, {how.padding.second, how.padding.second, how.padding.first, how.padding.first}, 0,
@@ -272,6 +284,7 @@ Values columns_to_image(const Call& c) {
   const Columns how(c);
   const auto [height, width] = two_of(c, "output_size", 1);
   const Value x = c.value("self");
+  if (x.rank() != 2 && x.rank() != 3) throw Unsupported{"its operand is no columns"};
   const std::int64_t batch = x.rank() == 3 ? x.size(0) : 1;
   const std::int64_t channels = x.size(-2) / (how.kernel.first * how.kernel.second);
   const AxisWindows rows = how.rows(height), columns = how.columns(width);

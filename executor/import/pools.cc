@@ -115,6 +115,7 @@ Values largest(const Call& c, const Value& x, const std::vector<WindowPlaces>& a
 Values max_pool_with_places(const Call& c) {
   const Value x = c.value("self");
   const std::int64_t d = x.rank() - 2;
+  if (d < 1) throw Unsupported{"its operand has no batch"};
   const auto numbers = [&](const char* name, std::int64_t otherwise) {
     std::vector<std::int64_t> list = c.integers(name, {{otherwise}});
     if (list.empty()) list = c.integers("kernel_size");
@@ -124,6 +125,14 @@ Values max_pool_with_places(const Call& c) {
   const auto kernel = numbers("kernel_size", 1), padding = numbers("padding", 0),
              dilation = numbers("dilation", 1);
   const auto stride = c.has("stride") ? numbers("stride", 1) : kernel;
+  require_positive(stride, "stride");
+  require_positive(dilation, "dilation");
+  for (const auto* list : {&kernel, &stride, &padding, &dilation}) {
+    if (list->size() != static_cast<std::size_t>(d)) {
+      throw Unsupported{fmt::format("it has {} numbers for {} axes", list->size(), d)};
+    }
+    for (const std::int64_t number : *list) require_few(number);
+  }
   std::vector<WindowPlaces> axes;
   for (std::size_t a = 0; a < static_cast<std::size_t>(d); ++a) {
     const std::int64_t size = x.size(static_cast<std::int64_t>(a) + 2);
@@ -148,7 +157,10 @@ Values max_pool_with_places(const Call& c) {
 Values adaptive_max_pool(const Call& c) {
   const Value x = c.value("self");
   std::vector<std::int64_t> out = c.integers("output_size");
-  if (out.size() == 1) out.resize(static_cast<std::size_t>(x.rank()) - 2, out[0]);
+  const auto d = static_cast<std::size_t>(std::max<std::int64_t>(x.rank() - 2, 0));
+  if (out.size() == 1) out.resize(d, out[0]);
+  if (d == 0 || out.size() != d) throw Unsupported{"its sizes are not as many as its axes"};
+  for (const std::int64_t size : out) require_few(size);
   std::vector<WindowPlaces> axes;
   for (std::size_t a = 0; a < out.size(); ++a) {
     const std::int64_t size = x.size(static_cast<std::int64_t>(a) + 2);
@@ -168,6 +180,9 @@ Values max_unpool(const Call& c) {
   const Line line = c.line();
   const Value x = c.value("self"), index = c.value("indices");
   const Shape& shape = c.output().shape;
+  if (x.rank() != c.output().rank() || c.integers("output_size").size() > shape.size()) {
+    throw Unsupported{"its sizes are not as many as its axes"};
+  }
   std::int64_t outer = 1, image = 1, in_image = 1;
   const std::size_t spatial_from = shape.size() - c.integers("output_size").size();
   for (std::size_t d = 0; d < shape.size(); ++d) {

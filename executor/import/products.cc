@@ -178,6 +178,7 @@ Values inner_of(const Call& c) {
 Values bilinear_of(const Call& c) {
   const Line line = c.line();
   const Value x = c.value("input1"), y = c.value("input2"), weight = c.value("weight");
+  if (weight.rank() != 3 || weight.size(1) < 1) throw Unsupported{"its weight is no matrices"};
   const std::int64_t outputs = weight.size(0), in = weight.size(1), other = weight.size(2);
   const std::int64_t rows = x.type().numel() / in;
   const Value left =

@@ -27,6 +27,9 @@ Value at_places(const Call& c, const Value& x, std::int64_t axis,
 }
 
 Value in_windows(const Call& c, const Value& x, std::int64_t axis, const AxisWindows& windows) {
+  require_few(windows.count);
+  require_few(windows.size);
+  require_few(windows.count * windows.size);
   std::vector<std::int64_t> places;
   for (std::int64_t i = 0; i < windows.count * windows.size; ++i)
     places.push_back(windows.place(i));
@@ -66,6 +69,9 @@ Values padded_by(const Call& c, std::vector<std::int64_t> widths, const std::str
   if (mode != "reflect" && mode != "replicate" && mode != "circular") {
     throw Unsupported{fmt::format("its mode is {}", mode)};
   }
+  if (widths.size() % 2 != 0 || static_cast<std::int64_t>(widths.size()) > 2 * x.rank()) {
+    throw Unsupported{fmt::format("it has {} widths for {} axes", widths.size(), x.rank())};
+  }
   if (mode == "circular") {  // what is cut off leaves first, and does not come round
     const auto inward = [](std::int64_t width) { return std::min<std::int64_t>(width, 0); };
     std::vector<std::int64_t> cut(widths.size());
@@ -76,6 +82,10 @@ Values padded_by(const Call& c, std::vector<std::int64_t> widths, const std::str
   for (std::size_t i = 0; i + 1 < widths.size(); i += 2) {
     const std::int64_t axis = x.rank() - 1 - static_cast<std::int64_t>(i / 2);
     const std::int64_t size = x.size(axis);
+    for (const std::int64_t width : {widths[i], widths[i + 1]}) {
+      require_few(width < 0 ? -(width + 1) : width);
+    }
+    if (size < 1) throw Unsupported{"it pads an axis without elements"};
     std::vector<std::int64_t> places;
     for (std::int64_t at = -widths[i]; at < size + widths[i + 1]; ++at) {
       places.push_back(shown(at, size, mode));

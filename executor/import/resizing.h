@@ -26,8 +26,13 @@ Value at_places(const Call& c, const Value& x, std::int64_t axis,
 
 /// For each place of a resized axis (a row) the share that each place of the axis has in it.
 struct AxisWeights {
-  AxisWeights(std::int64_t rows, std::int64_t columns)
-      : rows(rows), columns(columns), numbers(static_cast<std::size_t>(rows * columns), 0) {}
+  /// Throws Unsupported for more numbers than a file may ask for.
+  AxisWeights(std::int64_t rows, std::int64_t columns) : rows(rows), columns(columns) {
+    require_few(rows);
+    require_few(columns);
+    require_few(rows * columns);
+    numbers.resize(static_cast<std::size_t>(rows * columns), 0);
+  }
   double& at(std::int64_t row, std::int64_t column) {
     return numbers[static_cast<std::size_t>(row * columns + column)];
   }

@@ -53,6 +53,7 @@ Values slice_of(const Call& c) {
     return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
   };
   const std::int64_t begin = place(c.integer("start", 0)), step = c.integer("step", 1);
+  require_positive({step}, "step");
   const std::int64_t end = std::max(begin, place(c.integer("end", size)));
   if (step == 1) return {begin == 0 && end == size ? x : x.slice(axis, begin, end, c.line())};
   return {index_select(x, axis, every(c, begin, (end - begin + step - 1) / step, step), c.line())};

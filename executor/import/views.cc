@@ -95,19 +95,32 @@ bool copies_strided(std::string_view target) {
          name == "aten.contiguous" || name == "aten.ravel";
 }
 
-bool flag_of(const ExportedNode& node, const char* name, bool otherwise) {
+/// A part of an argument, as {"as_bool": true} has it; null where the node has none of that kind.
+const Json* part_of(const ExportedNode& node, const char* name, const char* kind) {
   const auto found = node.arguments.find(name);
-  if (found == node.arguments.end() || !found->second.contains("as_bool")) return otherwise;
-  return found->second["as_bool"].get<bool>();
+  if (found == node.arguments.end() || !found->second.is_object()) return nullptr;
+  const auto part = found->second.find(kind);
+  return part != found->second.end() ? &*part : nullptr;
+}
+
+bool flag_of(const ExportedNode& node, const char* name, bool otherwise) {
+  const Json* const flag = part_of(node, name, "as_bool");
+  return flag != nullptr && flag->is_boolean() ? flag->get<bool>() : otherwise;
+}
+
+/// The name in {"name": "x"}; "" for another part.
+std::string name_in(const Json& part) {
+  if (!part.is_object()) return "";
+  const auto name = part.find("name");
+  return name != part.end() && name->is_string() ? name->get<std::string>() : "";
 }
 
 /// Whether a node's result is its operand, as it is.
 bool gives_operand(const ExportedNode& node) {
   if (writes(node.target)) return true;
   if (without_overload(node.target) != "aten.dropout") return false;
-  const auto p = node.arguments.find("p");
-  return !flag_of(node, "train", true) ||
-         (p != node.arguments.end() && p->second.value("as_float", 1.0) == 0.0);
+  const Json* const p = part_of(node, "p", "as_float");
+  return !flag_of(node, "train", true) || (p != nullptr && p->is_number() && *p == 0.0);
 }
 
 }  // namespace
@@ -122,10 +135,10 @@ namespace {
 
 /// The value that output k of a node shows: each of a list has an output of its own.
 std::string viewed_by(const ExportedNode& node, std::size_t k) {
-  const auto list = node.arguments.find("tensors");
-  if (list == node.arguments.end()) return Views::self_of(node);
-  const Json tensors = list->second.value("as_tensors", Json::array());
-  return k < tensors.size() ? tensors[k].value("name", "") : "";
+  if (!node.arguments.contains("tensors")) return Views::self_of(node);
+  const Json* const tensors = part_of(node, "tensors", "as_tensors");
+  return tensors != nullptr && tensors->is_array() && k < tensors->size() ? name_in((*tensors)[k])
+                                                                          : "";
 }
 
 }  // namespace
@@ -174,10 +187,9 @@ void Views::note_reads(const Json& argument, std::size_t node) {
 }
 
 std::string Views::self_of(const ExportedNode& node) {
-  const auto found = node.arguments.find("self");
-  const auto at = found != node.arguments.end() ? found : node.arguments.find("input");
-  if (at == node.arguments.end() || !at->second.contains("as_tensor")) return "";
-  return at->second["as_tensor"].value("name", "");
+  const bool self = node.arguments.contains("self");
+  const Json* const value = part_of(node, self ? "self" : "input", "as_tensor");
+  return value != nullptr ? name_in(*value) : "";
 }
 
 const MemoryView* Views::find(const std::string& value) const {
