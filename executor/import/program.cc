@@ -17,8 +17,8 @@
 #include <set>
 #include <utility>
 
-#include "executor/import/call.h"
-#include "executor/import/exported.h"
+#include "executor/import/aten/call.h"
+#include "executor/import/file/exported.h"
 #include "executor/import/views.h"
 #include "graph/emit/emitter.h"
 #include "graph/ir/error.h"

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/import/call.h"
-#include "executor/import/exported.h"
+#include "executor/import/aten/call.h"
+#include "executor/import/file/exported.h"
 
 namespace metronome::pt2 {
 
@@ -26,8 +26,6 @@ struct MemoryView {
 
 /// "aten.add_.Tensor" writes to its operand; "aten.t_" only views it in another way.
 bool writes(std::string_view target);
-/// "aten.add" of "aten.add_.Tensor": what is computed.
-std::string_view computed(std::string_view target);
 
 /// The views of a program, and how late each value is read.
 class Views {
@@ -54,12 +52,6 @@ class Views {
 
 /// Throws Unsupported for a view that may be a copy.
 void require_view(const ExportedNode& node, const MemoryView& view);
-
-/// x with `part` in place of the places of an axis.
-Value with_part(const Call& c, const Value& x, std::int64_t axis,
-                const std::vector<std::int64_t>& places, const Value& part);
-/// The places of its axis that a call's select, slice or narrow, or output k of a split, shows.
-std::vector<std::int64_t> places_of_view(const Call& c, const Value& x, std::size_t output = 0);
 
 /// The value that is viewed, once the view is `written`. `viewed` is what it was. Throws
 /// Unsupported for a view that may not be written so.

@@ -1,4 +1,4 @@
-#include "executor/import/archive.h"
+#include "executor/import/file/archive.h"
 
 #include <fmt/format.h>
 #include <zip.h>

@@ -12,8 +12,8 @@
 #include <numeric>
 #include <string>
 
-#include "executor/import/call.h"
-#include "executor/import/resizing.h"
+#include "executor/import/aten/call.h"
+#include "executor/import/aten/places.h"
 #include "ops/language/derived.h"
 #include "ops/language/indexing.h"
 #include "ops/layers/resize.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "executor/import/call.h"
+#include "executor/import/aten/call.h"
 #include "ops/language/derived.h"
 #include "ops/language/indexing.h"
 #include "ops/language/layers.h"

@@ -5,7 +5,7 @@
 //   nodes       their types, arguments and lines (nodes.cc)
 //   signature   values that are parameters, buffers, constants, inputs; outputs that are buffers
 //   weights     a tensor's numbers, gathered from the bytes of its storage by strides
-#include "executor/import/exported.h"
+#include "executor/import/file/exported.h"
 
 #include <fmt/format.h>
 
@@ -14,8 +14,8 @@
 #include <tuple>
 #include <utility>
 
-#include "executor/import/archive.h"
-#include "executor/import/json.h"
+#include "executor/import/file/archive.h"
+#include "executor/import/file/json.h"
 #include "graph/ir/error.h"
 #include "ops/rules/by_element.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "executor/import/call.h"
-#include "executor/import/spatial.h"
+#include "executor/import/aten/call.h"
+#include "executor/import/aten/spatial.h"
 #include "graph/ir/structural.h"
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/language/derived.h"

@@ -1,6 +1,6 @@
 // Sizes that change: pads, and images that are resized. A blend that we have no op for is a product
 // with a matrix of its weights, axis by axis.
-#include "executor/import/resizing.h"
+#include "executor/import/aten/places.h"
 
 #include <fmt/format.h>
 

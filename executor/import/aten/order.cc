@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string>
 
-#include "executor/import/call.h"
-#include "executor/import/resizing.h"
+#include "executor/import/aten/call.h"
+#include "executor/import/aten/places.h"
 #include "ops/language/indexing.h"
 
 namespace metronome::pt2 {

@@ -3,7 +3,7 @@
 #include <numbers>
 #include <string>
 
-#include "executor/import/call.h"
+#include "executor/import/aten/call.h"
 #include "ops/language/derived.h"
 #include "ops/language/indexing.h"
 

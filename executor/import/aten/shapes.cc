@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "executor/import/call.h"
+#include "executor/import/aten/call.h"
 #include "ops/language/derived.h"
 #include "ops/language/indexing.h"
 
@@ -96,6 +96,58 @@ Values roll_of(const Call& c) {
 }
 
 }  // namespace
+
+Value with_part(const Call& c, const Value& x, std::int64_t axis,
+                const std::vector<std::int64_t>& places, const Value& part) {
+  const Line line = c.line();
+  Shape shape = x.shape();
+  shape[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(places.size());
+  const Value laid = part.shape() == shape ? part : part.reshape(shape, line);
+  const auto count = static_cast<std::int64_t>(places.size());
+  const std::int64_t size = x.size(axis);
+  if (count == 0) return x;
+  if (places.back() - places.front() != count - 1) {
+    const std::vector<double> numbers(places.begin(), places.end());
+    return index_copy(x, axis, make_constant(c.emitter(), numbers, {i64, {count}}, line), laid,
+                      line);
+  }
+  Values parts;
+  if (places.front() > 0) parts.push_back(x.slice(axis, 0, places.front(), line));
+  parts.push_back(laid);
+  if (places.back() + 1 < size) parts.push_back(x.slice(axis, places.back() + 1, size, line));
+  return parts.size() == 1 ? parts[0] : concat(parts, axis, line);
+}
+
+std::vector<std::int64_t> places_of_view(const Call& c, const Value& x, std::size_t output) {
+  const std::int64_t axis = c.axis("dim", x, 0);
+  const std::int64_t size = x.size(axis);
+  const auto counted = [&](std::int64_t at) {
+    return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
+  };
+  const std::string_view name = computed(c.node().target);
+  std::int64_t begin = 0, end = size, step = 1;
+  if (name == "aten.select" || name == "aten.select_scatter") {
+    begin = counted(c.integer("index"));
+    end = begin + 1;
+  } else if (name == "aten.slice" || name == "aten.slice_scatter") {
+    begin = counted(c.integer("start", 0));
+    end = counted(c.integer("end", size));
+    step = std::max<std::int64_t>(c.integer("step", 1), 1);
+  } else if (name == "aten.narrow") {
+    begin = counted(c.integer("start"));
+    end = begin + c.integer("length");
+  } else {  // one part of several, each as long as the file says
+    const auto length = [&](std::size_t k) {
+      const Type& type = c.output(k);
+      return type.rank() == x.rank() ? type.shape[static_cast<std::size_t>(axis)] : 1;
+    };
+    for (std::size_t k = 0; k < output; ++k) begin += length(k);
+    end = begin + length(output);
+  }
+  std::vector<std::int64_t> places;
+  for (std::int64_t at = begin; at < end; at += step) places.push_back(at);
+  return places;
+}
 
 void add_shapes(Table& t) {
   for (const char* name : {"view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze",

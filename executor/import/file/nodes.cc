@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/import/json.h"
+#include "executor/import/file/json.h"
 
 namespace metronome::pt2 {
 namespace {

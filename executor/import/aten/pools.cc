@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/import/call.h"
-#include "executor/import/resizing.h"
-#include "executor/import/scatters.h"
-#include "executor/import/spatial.h"
+#include "executor/import/aten/call.h"
+#include "executor/import/aten/places.h"
+#include "executor/import/aten/spatial.h"
 #include "graph/ir/structural.h"
 #include "ops/language/indexing.h"
 #include "ops/layers/pooling.h"

@@ -1,5 +1,5 @@
 // Scatters of ATen: elements set, added or averaged where an index says.
-#include "executor/import/scatters.h"
+#include "executor/import/aten/places.h"
 
 #include <string>
 #include <vector>

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/import/exported.h"
+#include "executor/import/file/exported.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/value.h"
 #include "ops/expr/functions.h"
@@ -140,5 +140,7 @@ void add_resizing(Table& table);
 const Translation* find_translation(std::string_view target);
 /// "aten.add" of "aten.add.Tensor".
 std::string_view without_overload(std::string_view target);
+/// "aten.add" of "aten.add_.Tensor", too: what is computed.
+std::string_view computed(std::string_view target);
 
 }  // namespace metronome::pt2

@@ -1,4 +1,4 @@
-#include "executor/import/call.h"
+#include "executor/import/aten/call.h"
 
 #include <fmt/format.h>
 
@@ -292,6 +292,12 @@ Translation with_single_images(const char* operand, std::int64_t dimensions,
 std::string_view without_overload(std::string_view target) {
   const std::size_t first = target.find('.');
   return target.substr(0, target.find('.', first == target.npos ? 0 : first + 1));
+}
+
+std::string_view computed(std::string_view target) {
+  std::string_view name = without_overload(target);
+  if (name.ends_with('_') && !name.ends_with("__")) name.remove_suffix(1);
+  return name;
 }
 
 namespace {

@@ -1,11 +1,12 @@
-// Axes seen as windows, or mixed by a matrix. Internal to executor/import.
+// Places of an axis: read, replaced, seen as windows, or mixed by a matrix. Internal to
+// executor/import/aten.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "executor/import/call.h"
+#include "executor/import/aten/call.h"
 
 namespace metronome::pt2 {
 
@@ -43,5 +44,17 @@ struct AxisWeights {
 
 /// Each line of x along an axis, of as many elements as the matrix has columns, times it.
 Value by_matrix(const Call& c, const Value& x, std::int64_t axis, const AxisWeights& matrix);
+
+/// x with `part` in place of the places of an axis.
+Value with_part(const Call& c, const Value& x, std::int64_t axis,
+                const std::vector<std::int64_t>& places, const Value& part);
+/// The places of its axis that a call's select, slice or narrow, or output k of a split, shows.
+std::vector<std::int64_t> places_of_view(const Call& c, const Value& x, std::size_t output = 0);
+
+/// x, but element `index` along an axis is that of `source`: of three dimensions and axis 1,
+/// y[i, index[i, j, k], k] = source[i, j, k]; of equal places the last counts. Source and index
+/// have one shape, which is no larger than x's along other axes.
+Value scatter_set(const Call& c, const Value& x, std::int64_t axis, const Value& index,
+                  const Value& source);
 
 }  // namespace metronome::pt2

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <string>
 
-#include "executor/import/call.h"
+#include "executor/import/aten/call.h"
 #include "graph/ir/structural.h"
 #include "ops/dropout/dropout.h"
 #include "ops/language/draws.h"

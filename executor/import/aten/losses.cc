@@ -2,7 +2,7 @@
 #include "ops/losses/losses.h"
 #include <algorithm>
 
-#include "executor/import/call.h"
+#include "executor/import/aten/call.h"
 #include "ops/language/layers.h"
 #include "ops/losses/class_losses.h"
 #include "ops/losses/distance_losses.h"

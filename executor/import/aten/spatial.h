@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/import/call.h"
+#include "executor/import/aten/call.h"
 #include "ops/layers/spatial_numbers.h"
 
 namespace metronome::pt2 {

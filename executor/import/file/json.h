@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "executor/import/archive.h"
-#include "executor/import/exported.h"
+#include "executor/import/file/archive.h"
+#include "executor/import/file/exported.h"
 
 namespace metronome::pt2 {
 

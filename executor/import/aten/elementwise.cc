@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "executor/import/call.h"
+#include "executor/import/aten/call.h"
 #include "ops/language/activations.h"
 #include "ops/language/derived.h"
 #include "ops/language/indexing.h"
@@ -424,7 +424,7 @@ void add_elementwise(Table& t) {
     return all;
   };
   t["aten.detach"] = [](const Call& c) { return Values{stop_gradient(c.value("self"), c.line())}; };
-  // What is empty is zeros, as nobody may read it before it is written.
+  // Zeros stand for empty tensors too, which nobody may read before they are written.
   for (const char* name : {"zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty",
                            "empty_strided", "new_empty_strided"}) {
     t[std::string("aten.") + name] = [](const Call& c) { return filled(c, 0); };

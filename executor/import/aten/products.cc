@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "executor/import/call.h"
+#include "executor/import/aten/call.h"
 #include "ops/language/derived.h"
 #include "ops/language/indexing.h"
 #include "ops/language/layers.h"
