@@ -60,12 +60,62 @@ void require_translations(const ExportedProgram& program) {
   throw RunError(text);
 }
 
+/// Each symbol is an axis of an operand. Throws RunError for one that is not: its size is not
+/// known.
+void require_bound_sizes(const ExportedProgram& program) {
+  for (const auto& [symbol, example] : program.symbols) {
+    if (std::ranges::find(program.open_sizes, symbol, &OpenSize::symbol) !=
+        program.open_sizes.end())
+      continue;
+    throw RunError(fmt::format(
+        "{}: cannot be imported: its size {} is no axis of an input: export it with such a number",
+        program.file, symbol));
+  }
+}
+
 std::string path_of(std::string name) {
   std::ranges::replace(name, '.', '/');
   return name;
 }
 
 }  // namespace
+
+/// The sizes that operands give to the program's symbols; else why they give none. Operands that
+/// do not fit otherwise give the example's sizes: the call tells what is wrong with them.
+struct GivenSizes {
+  SymbolValues sizes;
+  std::string refusal = {};
+};
+GivenSizes given_sizes(const ExportedProgram& program, const Values& inputs) {
+  GivenSizes given;
+  std::map<std::string, std::string> first;  // [symbol]: the operand that gives it
+  for (const OpenSize& open : program.open_sizes) {
+    if (open.input >= inputs.size()) return {program.symbols};
+    const Shape& shape = inputs[open.input].shape();
+    if (open.axis >= shape.size()) return {program.symbols};
+    const std::int64_t size = shape[open.axis];
+    const std::string& input = program.inputs[open.input];
+    if (!given.sizes.emplace(open.symbol, size).second) {
+      const std::int64_t other = given.sizes.at(open.symbol);
+      if (size == other) continue;
+      return {{},
+              fmt::format("\"{}\" of the size {} along axis {}, which \"{}\" has, but {}", input,
+                          other, open.axis, first.at(open.symbol), size)};
+    }
+    first[open.symbol] = input;
+    const auto found = program.ranges.find(open.symbol);
+    const SizeRange range = found != program.ranges.end() ? found->second : SizeRange();
+    if (size >= range.least && size <= range.most) continue;
+    const std::string allowed = range.most == SizeRange().most
+                                    ? fmt::format("{} or more", range.least)
+                                    : fmt::format("{} to {}", range.least, range.most);
+    return {{},
+            fmt::format("\"{}\" of the size {} along axis {}, with which the file was exported, "
+                        "but {}",
+                        input, allowed, open.axis, size)};
+  }
+  return given;
+}
 
 /// One call of a program.
 class ProgramCall {
@@ -99,20 +149,30 @@ class ProgramCall {
                     {fmt::format("{} operands, but {}", program_.inputs.size(), inputs.size())});
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const Type& type = program_.types.at(program_.inputs[i]);
-      if (inputs[i].type() == type) continue;
+      if (inputs[i].type() == program_.types.at(program_.inputs[i])) continue;
       return refuse(what, inputs,
                     {fmt::format("\"{}\" as {}, with which the file was exported, but {}",
-                                 program_.inputs[i], to_string(type), to_string(inputs[i].type())),
+                                 program_.inputs[i], type_of_input(i), to_string(inputs[i].type())),
                      "export it with such an operand"});
     }
     return true;
   }
 
+  /// "f32[s77, 8]".
+  std::string type_of_input(std::size_t i) const {
+    const Type& type = program_.types.at(program_.inputs[i]);
+    std::vector<std::string> sizes;
+    for (const std::int64_t size : type.shape) sizes.push_back(std::to_string(size));
+    for (const OpenSize& open : program_.open_sizes) {
+      if (open.input == i) sizes[open.axis] = open.symbol;
+    }
+    return fmt::format("{}[{}]", name_of(type.element), fmt::join(sizes, ", "));
+  }
+
   void make(const ExportedTensor& tensor) {
     Emitter* const emitter = at_.emitter;
     if (tensor.kind == ExportedTensor::Kind::constant) {
-      at_.values[tensor.value] = make_constant(emitter, tensor.numbers, tensor.type, at_.line);
+      at_.values[tensor.value] = make_constant(emitter, *tensor.numbers, tensor.type, at_.line);
       return;
     }
     if (const auto first = made_as_.find(tensor.same_as); first != made_as_.end()) {
@@ -124,13 +184,14 @@ class ProgramCall {
     made_as_[tensor.name] = tensor.value;
     const std::string path = path_of(tensor.name);
     if (tensor.kind == ExportedTensor::Kind::buffer) {
-      const Buffer made = make_buffer(emitter, path, tensor.type, values(tensor.numbers), at_.line);
+      const Buffer made =
+          make_buffer(emitter, path, tensor.type, values(*tensor.numbers), at_.line);
       at_.values[tensor.value] = made.value;
       at_.buffers[tensor.value] = {made, tensor.name};
       return;
     }
     at_.values[tensor.value] =
-        make_parameter(emitter, path, tensor.type, values(tensor.numbers), at_.line);
+        make_parameter(emitter, path, tensor.type, values(*tensor.numbers), at_.line);
     const auto id = emitter->graph.find_storage(join_path(emitter->scopes.back().storages, path));
     if (!tensor.trained && id) emitter->graph.set_trainable(*id, false);
   }
@@ -262,6 +323,7 @@ struct Program::Impl {
 Program::Program(const std::string& file, ProgramOptions options)
     : impl_(std::make_shared<const Impl>(pt2::read_program(file, options.model))) {
   pt2::require_translations(impl_->program);
+  pt2::require_bound_sizes(impl_->program);
 }
 
 Values Program::operator()(const Values& inputs, Line line) const {
@@ -274,7 +336,17 @@ Values Program::operator()(const Values& inputs, Line line) const {
   Values made;
   if (std::ranges::all_of(inputs, usable)) {
     const LineScope line_scope(emitter, line);
-    made = pt2::ProgramCall(impl_->program, impl_->views, emitter, line)(inputs);
+    const pt2::ExportedProgram& program = impl_->program;
+    const pt2::GivenSizes given = pt2::given_sizes(program, inputs);
+    if (!given.refusal.empty()) {
+      mistake(emitter, line, fmt::format("program \"{}\" cannot join the graph", program.file),
+              inputs, {given.refusal});
+    } else if (given.sizes == program.symbols) {
+      made = pt2::ProgramCall(program, impl_->views, emitter, line)(inputs);
+    } else {
+      const pt2::ExportedProgram sized = pt2::with_sizes(program, given.sizes);
+      made = pt2::ProgramCall(sized, pt2::Views(sized), emitter, line)(inputs);
+    }
   }
   if (made.empty())
     made.assign(std::max<std::size_t>(impl_->outputs(), 1), Value(emitter, ValueId{}));

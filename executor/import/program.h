@@ -21,8 +21,8 @@ struct ProgramOptions {
 ///
 /// Parameters and buffers have the file's names with "/" for ".": "layer1/0/conv1/weight", at the
 /// current path, and begin with the file's numbers. A parameter that requires no gradient is frozen
-/// (`Graph::freeze`). Operands must have the types with which the file was exported; every value is
-/// held to the type that the file gives it.
+/// (`Graph::freeze`). Operands must have the types with which the file was exported; a size that
+/// the file leaves open is the operand's. Every value is held to the type that the file gives it.
 class Program {
  public:
   /// Throws RunError where the file cannot be read, or has ops without a counterpart, and lists

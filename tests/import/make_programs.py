@@ -27,7 +27,7 @@ import zlib
 
 import safetensors.torch
 import torch
-from modules import CASES, REFUSED
+from modules import CASES, REFUSED, Open
 from torch.export.pt2_archive._package import package_pt2
 from torch.utils import _pytree
 
@@ -116,6 +116,12 @@ def make(name, folder):
     return program, expected
 
 
+def exported_open():
+    """A program of a size from 2 to 8 that two inputs have."""
+    rows = torch.export.Dim("rows", min=2, max=8)
+    return torch.export.export(Open(), (torch.ones(3, 3), torch.ones(3)), dynamic_shapes=({0: rows}, {0: rows}))
+
+
 def make_several(folder):
     """The archives of several models."""
     torch.manual_seed(0)
@@ -126,6 +132,8 @@ def make_several(folder):
             name: without_this_run(torch.export.export(module, (torch.ones(2, 3),)))
             for name, module in modules.items()
         }
+        if file == "refused":
+            programs["open"] = without_this_run(exported_open())
         package_pt2(folder / f"{file}.pt2", exported_programs=programs)
 
 

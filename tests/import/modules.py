@@ -474,6 +474,16 @@ class PutsSeveral(nn.Module):
         return x.index_put((torch.ones(2, dtype=torch.bool),), x)
 
 
+class Open(nn.Module):
+    def forward(self, x, y):
+        return torch.cat([x, x * y[:, None]])
+
+
+class Counted(nn.Module):
+    def forward(self, x):
+        return x.masked_select(x > 0)
+
+
 # Programs that are refused, each for another reason; they are models of one archive.
 REFUSED = {
     "copy": WritesCopy,
@@ -481,6 +491,7 @@ REFUSED = {
     "parameter": WritesParameter,
     "puts_several": PutsSeveral,
     "unknown": Unknown,
+    "counted": Counted,
 }
 
 

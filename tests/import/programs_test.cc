@@ -197,6 +197,22 @@ TEST_CASE("a buffer of two names is one, and a write by one name is read by the 
   CHECK(std::ranges::find(storages, "also") == storages.end());
 }
 
+TEST_CASE("a size that a file leaves open is that of the operand, at each call") {
+  const Program imported = program(file_of("dynamic", "pt2"));
+  Graph g("net");
+  for (const std::int64_t batch : {3, 7}) {
+    const Value x = g.input(fmt::format("x_{}", batch), f32, {batch, 2, 4});
+    x.scope(fmt::format("of_{}", batch), [&](Value in) {
+      const Values all = imported(Values{in});
+      CHECK(all[0].shape() == Shape{batch, 4});
+      CHECK(all[1].shape().empty());
+      CHECK(all[2].shape() == Shape{batch, 4});
+      return all[0];
+    });
+  }
+  g.validate();
+}
+
 TEST_CASE("an index beyond one of several axes is a fault, though the next row has such a place") {
   const Expected expected("picks");
   Graph g("net");

@@ -136,11 +136,30 @@ TEST_CASE("a write that steps cannot follow is refused, and indices that are a m
   }
 }
 
-TEST_CASE("a program of sizes that are no numbers is refused") {
-  CHECK(refusal(file_of("dynamic"))
-            .starts_with("tests/import/programs/dynamic.pt2: cannot be imported: a number of "
-                         "\"sizes\" of \""));
-  CHECK(refusal(file_of("dynamic")).ends_with(", and not a number: export it with sizes that are"));
+TEST_CASE(
+    "a size that a file leaves open must be within its range, and one that numbers decide is "
+    "refused") {
+  const Program imported = program(file_of("refused"), {.model = "open"});
+  const auto mistake_of = [&](Shape x, Shape y) {
+    Graph g("net");
+    static_cast<void>(imported(Values{g.input("x", f32, x), g.input("y", f32, y)}));
+    return error_of<GraphError>([&] { g.validate(); });
+  };
+  const std::string wide = mistake_of({9, 3}, {9});
+  CAPTURE(wide);
+  CHECK(wide.find("requires   \"x\" of the size 2 to 8 along axis 0, with which the file was "
+                  "exported, but 9") != wide.npos);
+  const std::string unequal = mistake_of({4, 3}, {5});
+  CAPTURE(unequal);
+  CHECK(unequal.find("requires   \"y\" of the size 4 along axis 0, which \"x\" has, but 5") !=
+        unequal.npos);
+  Graph g("net");
+  const Values ok = imported(Values{g.input("x", f32, {4, 3}), g.input("y", f32, {4})});
+  CHECK(ok[0].shape() == Shape{8, 3});
+  g.validate();
+  CHECK(refusal(file_of("refused"), {.model = "counted"})
+            .starts_with("tests/import/programs/refused.pt2: cannot be imported: a number of "
+                         "\"sizes\" of \"masked_select\" is Symbol('u0'"));
 }
 
 TEST_CASE("operands must be as many and of the types with which a file was exported") {

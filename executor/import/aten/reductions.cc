@@ -92,7 +92,7 @@ Values differences(const Call& c) {
   return {x};
 }
 
-/// What a function of two makes of the elements up to each one along an axis.
+/// The elements up to each one along an axis, joined by a function of two.
 template <class F>
 Values running(const Call& c, const F& joined) {
   constexpr std::int64_t kMost = 256;  // elements, each some nodes

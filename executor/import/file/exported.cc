@@ -16,6 +16,7 @@
 
 #include "executor/import/file/archive.h"
 #include "executor/import/file/json.h"
+#include "executor/import/file/sizes.h"
 #include "graph/ir/error.h"
 #include "ops/rules/by_element.h"
 
@@ -163,7 +164,8 @@ class PayloadFolder {
     tensor.trained = meta.value("requires_grad", false);
     const std::string path = string_in(entry, "path_name", what);
     if (path.find('/') != path.npos) refuse(fmt::format("{} lies at \"{}\"", what, path));
-    tensor.numbers = numbers_of(archive_.read(folder_ + path), meta, tensor.type, what);
+    tensor.numbers = std::make_shared<const std::vector<double>>(
+        numbers_of(archive_.read(folder_ + path), meta, tensor.type, what));
     tensor.same_as = first_of(tensor.name, path, meta);
   }
 
@@ -213,8 +215,7 @@ void read_inputs(const Json& signature, PayloadFolder weights, PayloadFolder con
       ExportedTensor made{.kind = of,
                           .name = string_in(*value, name, kind),
                           .value = string_in(member(*value, "arg", kind), "name", kind),
-                          .type = {},
-                          .numbers = {}};
+                          .type = {}};
       (weights.has(made.name) ? weights : constants).read(made);
       program.tensors.push_back(std::move(made));
     };
@@ -265,6 +266,27 @@ std::string model_of(const Archive& archive, std::string_view asked) {
                      fmt::join(models, ", ")));
 }
 
+/// The symbols that operands give, and their ranges.
+void read_open_sizes(const Json& json, ExportedProgram& program) {
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const std::string what = fmt::format("\"{}\"", program.inputs[i]);
+    const Json& types = member(*program.graph, "tensor_values", "the graph");
+    const Json& sizes = list_in(member(types, program.inputs[i].c_str(), what), "sizes", what);
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+      const SymbolValues symbol = example_sizes(sizes[axis]);
+      if (!symbol.empty()) program.open_sizes.push_back({symbol.begin()->first, i, axis});
+    }
+  }
+  if (!json.contains("range_constraints")) return;
+  for (const auto& [symbol, range] : json["range_constraints"].items()) {
+    const auto end = [&](const char* name, std::int64_t otherwise) {
+      const bool given = range.is_object() && range.contains(name);
+      return given && range[name].is_number_integer() ? range[name].get<std::int64_t>() : otherwise;
+    };
+    program.ranges[symbol] = {end("min_val", 0), end("max_val", SizeRange().most)};
+  }
+}
+
 ExportedProgram read(const std::string& file, std::string_view asked) {
   const Archive archive(file);
   if (archive.has("byteorder") && !archive.text("byteorder").starts_with("little")) {
@@ -282,7 +304,8 @@ ExportedProgram read(const std::string& file, std::string_view asked) {
   const Json& graph_module = member(json, "graph_module", what);
   const Json& graph = member(graph_module, "graph", what);
   ExportedProgram program{.file = file, .model = model};
-  read_nodes(graph, program);
+  program.symbols = example_sizes(graph);
+  read_nodes(with_numbers(graph, program.symbols), program);
   const Json& signature = member(graph_module, "signature", what);
   read_inputs(signature, PayloadFolder(archive, "data/weights/", model),
               PayloadFolder(archive, "data/constants/", model), program);
@@ -290,19 +313,45 @@ ExportedProgram read(const std::string& file, std::string_view asked) {
   for (const std::string& input : program.inputs) {
     if (!program.types.contains(input)) refuse(fmt::format("its input \"{}\" has no type", input));
   }
+  if (!program.symbols.empty()) {
+    program.graph = std::make_shared<const Json>(graph);
+    read_open_sizes(json, program);
+  }
   return program;
 }
 
 }  // namespace
 
-ExportedProgram read_program(const std::string& file, std::string_view model) {
+namespace {
+
+/// The program that `reads` gives. Its refusals get the file.
+template <class F>
+ExportedProgram of_file(const std::string& file, const F& reads) {
   try {
-    return read(file, model);
+    return reads();
   } catch (const ImportRefusal& refusal) {
     throw RunError(fmt::format("{}: cannot be imported: {}", file, refusal.reason));
   } catch (const Json::exception& error) {
     throw RunError(fmt::format("{}: cannot be imported: {}", file, error.what()));
   }
+}
+
+}  // namespace
+
+ExportedProgram read_program(const std::string& file, std::string_view model) {
+  return of_file(file, [&] { return read(file, model); });
+}
+
+ExportedProgram with_sizes(const ExportedProgram& program, const SymbolValues& sizes) {
+  return of_file(program.file, [&] {
+    ExportedProgram sized = program;
+    sized.symbols = sizes;
+    sized.nodes.clear();
+    sized.types.clear();
+    sized.strided.clear();
+    read_nodes(with_numbers(*program.graph, sizes), sized);
+    return sized;
+  });
 }
 
 }  // namespace metronome::pt2

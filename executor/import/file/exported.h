@@ -8,7 +8,9 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -36,7 +38,7 @@ struct ExportedTensor {
   std::string value;  ///< in the graph
   Type type;
   bool trained = true;
-  std::vector<double> numbers;  ///< row-major
+  std::shared_ptr<const std::vector<double>> numbers = {};  ///< row-major
   /// The first of those that are the same tensor under another name, as tied weights are; else
   /// empty.
   std::string same_as = {};
@@ -47,6 +49,22 @@ struct ExportedOutput {
   std::string buffer;  ///< that it is the new value of; else empty: an output for the user
 };
 
+/// Sizes that a program leaves open, by their symbols: "s77" -> 5.
+using SymbolValues = std::map<std::string, std::int64_t>;
+
+/// The sizes that a symbol may stand for.
+struct SizeRange {
+  std::int64_t least = 0;
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
+/// Where a symbol stands as it is: an axis of an input.
+struct OpenSize {
+  std::string symbol;
+  std::size_t input = 0;  ///< of `ExportedProgram::inputs`
+  std::size_t axis = 0;
+};
+
 struct ExportedProgram {
   std::string file, model;
   std::vector<ExportedTensor> tensors = {};
@@ -54,11 +72,20 @@ struct ExportedProgram {
   std::vector<ExportedNode> nodes = {};
   std::vector<ExportedOutput> outputs = {};
   std::map<std::string, Type> types = {};  ///< of each tensor value
+  /// Empty where all sizes are numbers; else those of the export's example, which `types` and
+  /// `nodes` have.
+  SymbolValues symbols = {};
+  std::vector<OpenSize> open_sizes = {};
+  std::map<std::string, SizeRange> ranges = {};
+  std::shared_ptr<const Json> graph = {};  ///< with expressions; absent without symbols
   std::set<std::string> strided = {};      ///< values that do not lie row by row in memory
 };
 
 /// Reads a model of the archive; `model` may be empty if there is one. Throws RunError
 /// "FILE: cannot be imported: REASON".
 ExportedProgram read_program(const std::string& file, std::string_view model);
+
+/// The program with other sizes for all its symbols. Throws RunError, as above.
+ExportedProgram with_sizes(const ExportedProgram& program, const SymbolValues& sizes);
 
 }  // namespace metronome::pt2
