@@ -58,7 +58,7 @@ struct SizeRange {
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
 };
 
-/// Where a symbol stands as it is: an axis of an input.
+/// An axis of an input whose size is a symbol as it is.
 struct OpenSize {
   std::string symbol;
   std::size_t input = 0;  ///< of `ExportedProgram::inputs`
