@@ -172,7 +172,9 @@ class ProgramCall {
   void make(const ExportedTensor& tensor) {
     Emitter* const emitter = at_.emitter;
     if (tensor.kind == ExportedTensor::Kind::constant) {
-      at_.values[tensor.value] = make_constant(emitter, *tensor.numbers, tensor.type, at_.line);
+      std::vector<double> numbers;
+      for (std::size_t i = 0; i < tensor.numbers.size(); ++i) numbers.push_back(tensor.numbers[i]);
+      at_.values[tensor.value] = make_constant(emitter, numbers, tensor.type, at_.line);
       return;
     }
     if (const auto first = made_as_.find(tensor.same_as); first != made_as_.end()) {
@@ -184,14 +186,13 @@ class ProgramCall {
     made_as_[tensor.name] = tensor.value;
     const std::string path = path_of(tensor.name);
     if (tensor.kind == ExportedTensor::Kind::buffer) {
-      const Buffer made =
-          make_buffer(emitter, path, tensor.type, values(*tensor.numbers), at_.line);
+      const Buffer made = make_buffer(emitter, path, tensor.type, values(tensor.numbers), at_.line);
       at_.values[tensor.value] = made.value;
       at_.buffers[tensor.value] = {made, tensor.name};
       return;
     }
     at_.values[tensor.value] =
-        make_parameter(emitter, path, tensor.type, values(*tensor.numbers), at_.line);
+        make_parameter(emitter, path, tensor.type, values(tensor.numbers), at_.line);
     const auto id = emitter->graph.find_storage(join_path(emitter->scopes.back().storages, path));
     if (!tensor.trained && id) emitter->graph.set_trainable(*id, false);
   }

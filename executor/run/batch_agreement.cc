@@ -183,15 +183,17 @@ class GraphPair {
       const std::optional<StorageId> id = b_.find_storage(ours.path);
       if (!id || is_state_of_one_graph(ours, b_)) continue;
       const Storage& theirs = b_.storage(*id);
-      const auto [a, b] = std::ranges::mismatch(ours.init.values, theirs.init.values);
-      if (a == ours.init.values.end()) continue;
+      const InitialNumbers& a = ours.init.values;
+      const InitialNumbers& b = theirs.init.values;
+      std::size_t at = 0;
+      while (at < std::min(a.size(), b.size()) && a[at] == b[at]) ++at;
+      if (at >= a.size() || at >= b.size()) continue;
       const auto side = [&](const Storage& s, double number) {
-        return DifferingSide{
-            fmt::format("{} \"{}\" {} = {}, number {} of them {}", name_of(s.kind), s.path,
-                        to_string(s.type), to_string(s.init), a - ours.init.values.begin(), number),
-            s.line};
+        return DifferingSide{fmt::format("{} \"{}\" {} = {}, number {} of them {}", name_of(s.kind),
+                                         s.path, to_string(s.type), to_string(s.init), at, number),
+                             s.line};
       };
-      refuse(side(ours, *a), side(theirs, *b), wanted);
+      refuse(side(ours, a[at]), side(theirs, b[at]), wanted);
     }
   }
 

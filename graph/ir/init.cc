@@ -3,9 +3,20 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "graph/ir/half.h"
 
 namespace metronome {
 namespace {
+
+template <class T>
+double number_at(const std::byte* bytes, std::size_t i) {
+  T number;
+  std::memcpy(&number, bytes + i * sizeof number, sizeof number);
+  return static_cast<double>(number);
+}
 
 std::optional<Requirement> wrong_uniform(const Init& init, const Type& type) {
   const double width = init.b - init.a;
@@ -58,6 +69,50 @@ std::optional<Requirement> wrong_number(double number, const Type& type, bool tr
 }
 
 }  // namespace
+
+InitialNumbers::InitialNumbers(const std::vector<double>& numbers) {
+  const auto* const first = reinterpret_cast<const std::byte*>(numbers.data());
+  bytes_ = std::make_shared<const std::vector<std::byte>>(first,
+                                                          first + numbers.size() * sizeof(double));
+}
+
+InitialNumbers::InitialNumbers(Element element, std::vector<std::byte> bytes)
+    : element_(element), bytes_(std::make_shared<const std::vector<std::byte>>(std::move(bytes))) {}
+
+std::size_t InitialNumbers::size() const { return bytes_ ? bytes_->size() / size_of(element_) : 0; }
+
+double InitialNumbers::operator[](std::size_t i) const {
+  const std::byte* const bytes = bytes_->data();
+  switch (element_) {
+    case Element::f32:
+      return number_at<float>(bytes, i);
+    case Element::f64:
+      return number_at<double>(bytes, i);
+    case Element::i32:
+      return number_at<std::int32_t>(bytes, i);
+    case Element::i64:
+      return number_at<std::int64_t>(bytes, i);
+    case Element::bool_:
+      return bytes[i] != std::byte{0} ? 1 : 0;
+    case Element::f16:
+      return number_at<Float16>(bytes, i);
+    case Element::bf16:
+      return number_at<BFloat16>(bytes, i);
+  }
+  throw InternalError("an element type out of range");
+}
+
+const std::byte* InitialNumbers::bytes_of(Element element) const {
+  return bytes_ && element == element_ ? bytes_->data() : nullptr;
+}
+
+bool InitialNumbers::operator==(const InitialNumbers& other) const {
+  if (size() != other.size()) return false;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if ((*this)[i] != other[i]) return false;
+  }
+  return true;
+}
 
 std::string to_string(const Init& init) {
   switch (init.kind) {

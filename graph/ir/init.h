@@ -1,7 +1,10 @@
 // How a storage begins.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +13,28 @@
 #include "graph/ir/type.h"
 
 namespace metronome {
+
+/// Numbers that a storage begins with, row-major, in memory that copies share.
+class InitialNumbers {
+ public:
+  InitialNumbers() = default;
+  InitialNumbers(const std::vector<double>& numbers);  // NOLINT: values({1, 2})
+  InitialNumbers(std::initializer_list<double> numbers)
+      : InitialNumbers(std::vector<double>(numbers)) {}
+  /// Dense bytes of elements of this type.
+  InitialNumbers(Element element, std::vector<std::byte> bytes);
+
+  std::size_t size() const;
+  double operator[](std::size_t i) const;
+  /// Their bytes if they are of this element type, else null.
+  const std::byte* bytes_of(Element element) const;
+  /// Whether all numbers are equal, whatever their element types; a NaN equals nothing.
+  bool operator==(const InitialNumbers& other) const;
+
+ private:
+  Element element_ = Element::f64;
+  std::shared_ptr<const std::vector<std::byte>> bytes_;
+};
 
 /// The initial value of a storage. Random ones are drawn from a key made of (seed, path), so they
 /// do not change when the graph is edited elsewhere. `ops/language/init.h` has the named
@@ -25,9 +50,9 @@ struct Init {
   };
 
   Kind kind = Kind::constant;
-  double a = 0;                ///< the constant, the lower bound, the mean, or the gain
-  double b = 0;                ///< the upper bound, or the standard deviation
-  std::vector<double> values;  ///< row-major, one per element, for Kind::values
+  double a = 0;           ///< the constant, the lower bound, the mean, or the gain
+  double b = 0;           ///< the upper bound, or the standard deviation
+  InitialNumbers values;  ///< one per element, for Kind::values
   /// The requirement that the named initialiser's arguments do not meet ("a fan_in of 1 or more for
   /// kaiming_uniform, but 0"), or nothing. No storage can be made with such an `Init`.
   std::string wrong = "";

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <initializer_list>
 #include <limits>
 #include <numbers>
@@ -183,7 +184,13 @@ void fill(const Storage& storage, std::uint64_t seed, void* bytes) {
       for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(init.a);
       return;
     case Init::Kind::values:
-      for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(init.values[i]);
+      if (const std::byte* bytes = init.values.bytes_of(storage.type.element)) {
+        std::memcpy(out, bytes, storage.type.bytes());
+        return;
+      }
+      for (std::int64_t i = 0; i < n; ++i) {
+        out[i] = static_cast<T>(init.values[static_cast<std::size_t>(i)]);
+      }
       return;
     case Init::Kind::uniform:
     case Init::Kind::normal:
@@ -255,9 +262,7 @@ double both(std::int64_t fan_in, std::int64_t fan_out) {
 Init zeros() { return constant(0); }
 Init ones() { return constant(1); }
 Init constant(double number) { return {Init::Kind::constant, number, 0, {}, ""}; }
-Init values(std::vector<double> numbers) {
-  return {Init::Kind::values, 0, 0, std::move(numbers), ""};
-}
+Init values(InitialNumbers numbers) { return {Init::Kind::values, 0, 0, std::move(numbers), ""}; }
 Init uniform(double low, double high) { return {Init::Kind::uniform, low, high, {}, ""}; }
 Init normal(double mean, double deviation) { return {Init::Kind::normal, mean, deviation, {}, ""}; }
 

@@ -16,7 +16,7 @@ Init zeros();
 Init ones();
 Init constant(double number);
 /// Row-major, one number per element.
-Init values(std::vector<double> numbers);
+Init values(InitialNumbers numbers);
 /// U(low, high): at least `low`, below `high`.
 Init uniform(double low, double high);
 /// N(mean, deviation^2).

@@ -18,7 +18,6 @@
 #include "executor/import/file/json.h"
 #include "executor/import/file/sizes.h"
 #include "graph/ir/error.h"
-#include "ops/rules/by_element.h"
 
 namespace metronome::pt2 {
 namespace {
@@ -100,17 +99,16 @@ namespace {
 
 // ---- weights -----------------------------------------------------------------------------------
 
-double number_at(const std::byte* at, Element element) {
-  if (element == bool_) return *at != std::byte{0} ? 1 : 0;  // a file's byte may be any
-  return with_element(element, [&](auto number) {
-    std::memcpy(&number, at, sizeof number);
-    return static_cast<double>(number);
-  });
+/// A file's bytes of a bool may be any, ours are 0 and 1.
+std::vector<std::byte> normal_bytes(std::vector<std::byte> bytes, Element element) {
+  if (element != bool_) return bytes;
+  for (std::byte& each : bytes) each = each != std::byte{0} ? std::byte{1} : std::byte{0};
+  return bytes;
 }
 
 /// The numbers of a tensor, row by row, from the bytes of its storage.
-std::vector<double> numbers_of(const std::vector<std::byte>& bytes, const Json& meta,
-                               const Type& type, const std::string& what) {
+InitialNumbers numbers_of(std::vector<std::byte> bytes, const Json& meta, const Type& type,
+                          const std::string& what) {
   const Shape strides = shape_in(meta, "strides", what);
   const std::int64_t offset =
       number_in(member(meta, "storage_offset", what), "the offset of " + what);
@@ -130,16 +128,20 @@ std::vector<double> numbers_of(const std::vector<std::byte>& bytes, const Json& 
   if (!sensible || (type.numel() > 0 && last >= held)) {
     refuse(fmt::format("{} reaches beyond the {} elements of its storage", what, held));
   }
-  std::vector<double> numbers;
-  numbers.reserve(static_cast<std::size_t>(type.numel()));
+  const auto count = static_cast<std::size_t>(type.numel() * size);
+  if (offset == 0 && bytes.size() == count && lies_in_order(meta, type, what)) {
+    return {type.element, normal_bytes(std::move(bytes), type.element)};
+  }
+  std::vector<std::byte> dense(count);
   Shape at(type.shape.size(), 0);
   for (std::int64_t i = 0; i < type.numel(); ++i) {
     std::int64_t element = offset;
     for (std::size_t d = 0; d < at.size(); ++d) element += at[d] * strides[d];
-    numbers.push_back(number_at(bytes.data() + element * size, type.element));
+    std::memcpy(dense.data() + i * size, bytes.data() + element * size,
+                static_cast<std::size_t>(size));
     for (std::size_t d = at.size(); d-- > 0 && ++at[d] == type.shape[d];) at[d] = 0;
   }
-  return numbers;
+  return {type.element, normal_bytes(std::move(dense), type.element)};
 }
 
 /// Weights, or constants, by name.
@@ -164,8 +166,7 @@ class PayloadFolder {
     tensor.trained = meta.value("requires_grad", false);
     const std::string path = string_in(entry, "path_name", what);
     if (path.find('/') != path.npos) refuse(fmt::format("{} lies at \"{}\"", what, path));
-    tensor.numbers = std::make_shared<const std::vector<double>>(
-        numbers_of(archive_.read(folder_ + path), meta, tensor.type, what));
+    tensor.numbers = numbers_of(archive_.read(folder_ + path), meta, tensor.type, what);
     tensor.same_as = first_of(tensor.name, path, meta);
   }
 

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/ir/init.h"
 #include "graph/ir/type.h"
 
 namespace metronome::pt2 {
@@ -38,7 +39,7 @@ struct ExportedTensor {
   std::string value;  ///< in the graph
   Type type;
   bool trained = true;
-  std::shared_ptr<const std::vector<double>> numbers = {};  ///< row-major
+  InitialNumbers numbers = {};
   /// The first of those that are the same tensor under another name, as tied weights are; else
   /// empty.
   std::string same_as = {};
