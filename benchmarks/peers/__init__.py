@@ -9,5 +9,7 @@ With --evaluate, `torch_evaluators`, `jax_evaluators` and `onnx_evaluators` answ
 missing, hangs or dies is a line in the report; `__main__` lets them take turns. `learner` measures
 a whole learner beside RLtools, which is C++ as well. `modules` lets Metronome train what PyTorch
 exported: `public_models` names architectures, `public_makers` makes modules of them, and
-`module_worker` exports, trains and judges.
+`module_worker` exports, trains and judges. `samples` compares single ops: `sample_rules` says which
+are left out, `sample_calls` makes modules of torch.testing's samples, and `sample_worker` exports
+and judges.
 """

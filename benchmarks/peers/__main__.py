@@ -10,7 +10,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from . import learner, modules
+from . import learner, modules, samples
 from .contest import NO_TIME, measure
 from .crew import Unavailable
 from .evaluation import row_counts
@@ -83,6 +83,13 @@ def arguments() -> argparse.Namespace:
         f"with f64, and timed; all by default, of {', '.join(MODULES)}",
     )
     add(
+        "--samples",
+        nargs="*",
+        metavar="OP",
+        help="torch.testing's samples of ops instead: PyTorch exports each, and Metronome's values "
+        "and first gradients are compared with those of PyTorch eager; all by default",
+    )
+    add(
         "--rounds",
         type=int,
         help=f"at least {FEWEST_ROUNDS}; by default 9 full, else 21; of --learner at least "
@@ -112,6 +119,8 @@ def arguments() -> argparse.Namespace:
         check_learner(chosen, parser)
     if chosen.modules is not None:
         check_modules(chosen, parser)
+    if chosen.samples is not None:
+        check_samples(chosen, parser)
     chosen.scale = chosen.scale or "small"
     chosen.models = chosen.models or list(MODELS)
     chosen.peers = chosen.peers or list(NAMES)
@@ -164,7 +173,8 @@ def options_of_models(chosen: argparse.Namespace) -> dict:
 
 
 def check_modules(chosen: argparse.Namespace, parser: Parser) -> None:
-    for option, given in {**options_of_models(chosen), "--learner": chosen.learner}.items():
+    others = {**options_of_models(chosen), "--learner": chosen.learner}
+    for option, given in {**others, "--samples": chosen.samples}.items():
         if given not in (None, False):
             parser.error(
                 f"--modules does not go with {option}, so leave one out: it trains exported "
@@ -175,8 +185,19 @@ def check_modules(chosen: argparse.Namespace, parser: Parser) -> None:
     chosen.modules = list(dict.fromkeys(chosen.modules)) or list(MODULES)
 
 
+def check_samples(chosen: argparse.Namespace, parser: Parser) -> None:
+    others = {**options_of_models(chosen), "--threads": chosen.threads, "--rounds": chosen.rounds}
+    for option, given in others.items():
+        if given not in (None, False):
+            parser.error(
+                f"--samples does not go with {option}, so leave one out: it compares single ops "
+                "with PyTorch eager, untimed, in f32 on one thread of a CPU"
+            )
+
+
 def check_learner(chosen: argparse.Namespace, parser: Parser) -> None:
     others = {**options_of_models(chosen), "--threads": chosen.threads, "--modules": chosen.modules}
+    others["--samples"] = chosen.samples
     for option, given in others.items():
         if given not in (None, False):
             parser.error(
@@ -285,9 +306,11 @@ def main() -> int:
         report = json.loads(args.json.read_text())
     if args.learner:
         return beside_rltools(args, report, end)
+    keep_it = partial(keep, args.json) if args.json else lambda report: None
     if args.modules:
-        keep_it = partial(keep, args.json) if args.json else lambda report: None
         return modules.contest(args, report, end, keep_it)
+    if args.samples is not None:
+        return samples.contest(args, report, end, keep_it)
     precision = "tf32" if args.tf32 else "ieee"
     results = report["results"] = [result for result in report["results"] if finished(result)]
     tasks = unmeasured(args, results)

@@ -13,8 +13,16 @@ from pathlib import Path
 from .machine import cores
 
 
+# The modules of peers that are not asked for models of the table.
+WORKERS = {"eager_module": "module_worker", "eager_samples": "sample_worker"}
+
+
 class Unavailable(Exception):
     """Why a peer cannot take part."""
+
+
+class Refusal(Unavailable):
+    """An answer that is an error. The process itself goes on."""
 
 
 class Process:
@@ -47,8 +55,8 @@ class Process:
         if not piece:
             raise Unavailable(self.last_words())
         self.unread += piece
-        if self.has_answered() and "error" in (answer := json.loads(self.unread)):
-            raise Unavailable(answer["error"])
+        if self.has_answered() and "error" in json.loads(self.unread):
+            raise Refusal(self.answer()["error"])
 
     def answer(self) -> dict:
         line, self.unread = self.unread, b""
@@ -126,22 +134,35 @@ class Peer:
         """Rank 0 alone."""
         return self.of_all(self.processes[:1], seconds, do, **arguments)
 
-    def of_all(self, asked: list[Process], seconds: float, do: str = "", **arguments) -> dict:
-        end = time.monotonic() + seconds
+    def attempt(self, seconds: float, do: str, **arguments) -> dict:
+        """Asks one process, whose answer may be {"error": ...}: it may be asked again."""
         try:
-            for each in asked:
-                if do:
-                    each.say(do, **arguments)
-            while waiting := {e.process.stdout: e for e in asked if not e.has_answered()}:
-                ready, _, _ = select.select(waiting, [], [], max(0, end - time.monotonic()))
-                if not ready:
-                    raise Unavailable(f"it took more than {seconds:.0f} s")
-                for stream in ready:
-                    waiting[stream].read()
-            return joint([each.answer() for each in asked])
+            return self.answers(self.processes, seconds, do, **arguments)
+        except Refusal as refusal:
+            return {"error": str(refusal)}
         except Unavailable:
             self.stop()
             raise
+
+    def of_all(self, asked: list[Process], seconds: float, do: str = "", **arguments) -> dict:
+        try:
+            return self.answers(asked, seconds, do, **arguments)
+        except Unavailable:
+            self.stop()
+            raise
+
+    def answers(self, asked: list[Process], seconds: float, do: str, **arguments) -> dict:
+        end = time.monotonic() + seconds
+        for each in asked:
+            if do:
+                each.say(do, **arguments)
+        while waiting := {e.process.stdout: e for e in asked if not e.has_answered()}:
+            ready, _, _ = select.select(waiting, [], [], max(0, end - time.monotonic()))
+            if not ready:
+                raise Unavailable(f"it took more than {seconds:.0f} s")
+            for stream in ready:
+                waiting[stream].read()
+        return joint([each.answer() for each in asked])
 
     def pause(self) -> None:
         """Out of its turn: no thread of it spins beside another's."""
@@ -197,7 +218,7 @@ def program(name: str) -> list[str]:
     elif name == "metronome_import":
         variable, found = "METRONOME_IMPORTED_PEER", os.environ.get("METRONOME_IMPORTED_PEER")
     else:
-        worker = "module_worker" if name == "eager_module" else "worker"
+        worker = WORKERS.get(name, "worker")
         return [sys.executable, "-m", f"{__package__}.{worker}"]
     if found is None:
         raise Unavailable(f"{variable} names no program: ./metronome peers builds one")
@@ -217,6 +238,7 @@ def environment(name: str, folder: Path, device: str, threads: int, tf32: bool) 
         "NPROC": str(threads),  # the threads of JAX's CPU client
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",  # samples of torch.testing come in the order of sets, too
         # The C library keeps what is freed, so that a step's large tensors are no new pages each time: eager
         # takes 1.1 s in place of 1.55 for a step of convnet at full scale.
         "MALLOC_MMAP_THRESHOLD_": str(1 << 30),

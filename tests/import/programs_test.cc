@@ -1,9 +1,11 @@
 // Programs that PyTorch exported, beside what PyTorch computes in f64: outputs, the gradients of
-// all that is trained, and buffers behind one step. tests/import/make_programs.py makes the files.
+// all that is trained, and buffers behind one step. In tests/import, make_programs.py makes the
+// files of programs/, and make_samples.py those of samples/.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -20,14 +22,19 @@ namespace {
 
 using executor::checkpoint::SafetensorsFile;
 
-std::string file_of(std::string_view name, std::string_view kind) {
-  return fmt::format("tests/import/programs/{}.{}", name, kind);
+constexpr std::string_view kPrograms = "tests/import/programs";
+constexpr std::string_view kSamples = "tests/import/samples";
+
+std::string file_of(std::string_view name, std::string_view kind,
+                    std::string_view folder = kPrograms) {
+  return fmt::format("{}/{}.{}", folder, name, kind);
 }
 
 /// PyTorch's numbers of a program: "input.0", "output.0", "cotangent.0", "gradient.fc.weight", ...
 class Expected {
  public:
-  explicit Expected(std::string_view name) : file_(file_of(name, "safetensors")) {}
+  explicit Expected(std::string_view name, std::string_view folder = kPrograms)
+      : file_(file_of(name, "safetensors", folder)) {}
 
   bool has(const std::string& name) const { return file_.tensors().contains(name); }
   Type type(const std::string& name) const { return file_.tensors().find(name)->second.type; }
@@ -86,10 +93,10 @@ std::string storage_of(std::string name) {
 
 /// A program with floating inputs as parameters, so that their gradients are seen too: of the sum
 /// of outputs times PyTorch's cotangents, by a step of size one.
-void check_program(std::string_view name) {
+void check_program(std::string_view name, std::string_view folder) {
   CAPTURE(name);
-  const Expected expected(name);
-  const Program imported = program(file_of(name, "pt2"));
+  const Expected expected(name, folder);
+  const Program imported = program(file_of(name, "pt2", folder));
   Graph g("net");
   Values inputs;
   std::vector<std::string> fed;
@@ -146,6 +153,15 @@ void check_program(std::string_view name) {
       check_near(step.get(storage_of(buffer)), expected.tensor("after." + buffer),
                  "after." + buffer);
     }
+  }
+}
+
+void check_or_tell(std::string_view name, std::string_view folder) {
+  try {
+    check_program(name, folder);
+  } catch (const std::exception& error) {
+    const std::string why = error.what();
+    FAIL_CHECK(why);
   }
 }
 
@@ -262,14 +278,19 @@ TEST_CASE("programs compute what PyTorch computes, with its gradients") {
         "reductions", "losses",   "frozen",       "functional",       "two_inputs",
         "layouts",    "made",     "no_grad",      "in_place",         "writes",
         "picks",      "resized",  "weight_normed"}) {
-    SUBCASE(name) {
-      try {
-        check_program(name);
-      } catch (const std::exception& error) {
-        const std::string why = error.what();
-        FAIL_CHECK(why);
-      }
-    }
+    SUBCASE(name) { check_or_tell(name, kPrograms); }
+  }
+}
+
+TEST_CASE("samples of single ops compute what PyTorch computes, with its gradients") {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(kSamples)) {
+    if (file.path().extension() == ".pt2") names.push_back(file.path().stem().string());
+  }
+  std::ranges::sort(names);
+  REQUIRE(!names.empty());
+  for (const std::string& name : names) {
+    SUBCASE(name.c_str()) { check_or_tell(name, kSamples); }
   }
 }
 

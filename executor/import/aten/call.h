@@ -112,6 +112,9 @@ class Call {
 /// The outputs of a node, those first that the file names; at least one.
 using Translation = std::function<Values(const Call&)>;
 
+/// log(exp(a) + exp(b)), element by element, without overflow.
+Value log_sum(Operand a, Operand b);
+
 /// The translation for operands that may be scalars, too: they are lines of one element.
 Translation with_scalars(Translation of_lines);
 /// The translation for images that may lack a batch, of so many spatial dimensions. `operand` is

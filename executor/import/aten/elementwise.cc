@@ -13,6 +13,13 @@
 #include "ops/language/indexing.h"
 
 namespace metronome::pt2 {
+
+Value log_sum(Operand a, Operand b) {
+  // Two equal infinities have no distance that is a number.
+  const Value apart = where(equal(a, b), {0, a.line}, {abs(a - b, a.line), a.line}, a.line);
+  return maximum(a, b) + log1p(exp(-Operand(apart, a.line), a.line), a.line);
+}
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -169,12 +176,10 @@ void add_formulas(Table& t) {
   });
   add_unary(t, "frac", [](Value x, Line line) { return x - trunc(x, line); });
   add_binary(t, "hypot", [](Operand a, Operand b) { return sqrt(a * a + b * b, a.line); });
-  add_binary(t, "logaddexp", [](Operand a, Operand b) {
-    return maximum(a, b) + log1p(exp(-abs(a - b, a.line), a.line), a.line);
-  });
+  add_binary(t, "logaddexp", log_sum);
   add_binary(t, "logaddexp2", [](Operand a, Operand b) {
-    const Value beyond = exp(-abs(a - b, a.line) * Operand(std::numbers::ln2, a.line), a.line);
-    return maximum(a, b) + log1p(beyond, a.line) * Operand(std::numbers::log2e, a.line);
+    const Operand scale(std::numbers::ln2, a.line);
+    return log_sum(a * scale, b * scale) / scale;
   });
   add_binary(t, "xlogy", [](Operand a, Operand b) {
     const Value product =

@@ -74,7 +74,7 @@ Values grid_of(const Call& c, Values all, bool columns_first) {
   if (columns_first && rank > 1) std::swap(sizes[0], sizes[1]);
   for (std::size_t i = 0; i < all.size(); ++i) {
     std::size_t axis = i;
-    if (columns_first && i < 2) axis = 1 - i;
+    if (columns_first && rank > 1 && i < 2) axis = 1 - i;
     Shape shape(all.size(), 1);
     shape[axis] = all[i].type().numel();
     all[i] = expand(all[i].reshape(shape, c.line()), sizes, c.line());

@@ -223,10 +223,8 @@ void add_reductions(Table& t) {
     return running(c, [](const Value& a, const Value& b) { return a * b; });
   });
   t["aten.logcumsumexp"] = with_scalars([](const Call& c) {
-    return running(c, [&](const Value& a, const Value& b) {
-      const Value apart = abs(a - b, c.line());
-      return maximum(a, b) + log1p(exp(-Operand(apart, c.line()), c.line()), c.line());
-    });
+    return running(
+        c, [&](const Value& a, const Value& b) { return log_sum({a, c.line()}, {b, c.line()}); });
   });
   t["aten.trapezoid"] = trapezoids<false>;
   t["aten.trapz"] = trapezoids<false>;
