@@ -128,7 +128,11 @@ class SampleWorker:
                     names.append(f"gradient {i}")
         if len(told) != len(pairs):
             return f"{len(told)} tensors in place of {len(pairs)}"
+        no_slope = any(tensor.isnan().any() for tensor in self.exact.outputs)
         for name, found, (own, exact) in zip(names, told, pairs, strict=True):
+            # A result that is no number has no gradient to compare, and PyTorch's may be none.
+            if name.startswith("gradient") and (no_slope or exact.isnan().any()):
+                continue
             if wrong := difference(found, own, exact):
                 return f"{name}: {wrong}"
         return None

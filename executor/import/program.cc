@@ -14,7 +14,9 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <new>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "executor/import/aten/call.h"
@@ -213,6 +215,10 @@ class ProgramCall {
     } catch (const Json::exception& error) {
       return refuse(what, {},
                     {fmt::format("arguments as torch.export writes them, but {}", error.what())});
+    } catch (const std::bad_alloc&) {  // of sizes that the file claims
+      return refuse(what, {}, {"sizes for which there is memory"});
+    } catch (const std::length_error&) {
+      return refuse(what, {}, {"sizes for which there is memory"});
     }
     if (at_.emitter->mistakes.size() > before) return false;
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
@@ -241,7 +247,7 @@ class ProgramCall {
     Value value = made[0];
     while (const MemoryView* view = views_.find(name)) {
       const Call made_by(program_, program_.nodes[view->node], at_);
-      value = write_back(made_by, *view, at_.values.at(view->of), value);
+      value = write_back(made_by, *view, made_by.named(view->of), value);
       name = view->of;
     }
     if (const auto buffer = at_.buffers.find(root); buffer != at_.buffers.end()) {
@@ -263,7 +269,7 @@ class ProgramCall {
       const ExportedNode& node = program_.nodes[view.node];
       require_view(node, view);
       if (view.same) {
-        at_.values[name] = at_.values.at(view.of);
+        at_.values[name] = Call(program_, node, at_).named(view.of);
         continue;
       }
       const Values anew = (*find_translation(computed(node.target)))(Call(program_, node, at_));

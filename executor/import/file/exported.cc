@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <tuple>
 #include <utility>
 
@@ -334,6 +335,8 @@ ExportedProgram of_file(const std::string& file, const F& reads) {
     throw RunError(fmt::format("{}: cannot be imported: {}", file, refusal.reason));
   } catch (const Json::exception& error) {
     throw RunError(fmt::format("{}: cannot be imported: {}", file, error.what()));
+  } catch (const std::bad_alloc&) {
+    throw RunError(fmt::format("{}: cannot be imported: there is no memory for it", file));
   }
 }
 

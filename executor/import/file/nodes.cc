@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,10 @@ class GraphReader {
       if (!lies_in_order(meta, type, what)) program_.strided.insert(prefix_ + name);
       program_.types[prefix_ + name] = type;
     }
+    for (const Json& input : list_in(graph, "inputs", "the graph")) {
+      if (const std::string name = tensor_name(input, "an input"); !name.empty())
+        made_.insert(name);
+    }
     for (const Json& node : list_in(graph, "nodes", "the graph")) add(node);
   }
 
@@ -61,6 +66,13 @@ class GraphReader {
   }
 
  private:
+  /// What a node makes: nobody has made it before.
+  std::string new_name(const Json& output, const std::string& what) {
+    const std::string name = string_in(output, "name", what);
+    if (!made_.insert(name).second) refuse(fmt::format("\"{}\" is made twice", name));
+    return name_of(name);
+  }
+
   void add(const Json& json) {
     ExportedNode node;
     const std::string what = fmt::format("node {}", program_.nodes.size());
@@ -73,10 +85,9 @@ class GraphReader {
     for (const Json& output : list_in(json, "outputs", what)) {
       const auto [kind, value] = only_member(output, "an output of " + what);
       if (kind == "as_tensors") {
-        for (const Json& one : *value)
-          node.outputs.push_back(name_of(string_in(one, "name", what)));
+        for (const Json& one : *value) node.outputs.push_back(new_name(one, what));
       } else {
-        node.outputs.push_back(kind == "as_tensor" ? name_of(string_in(*value, "name", what)) : "");
+        node.outputs.push_back(kind == "as_tensor" ? new_name(*value, what) : "");
       }
     }
     if (inline_region(node, inputs, what)) return;
@@ -141,6 +152,7 @@ class GraphReader {
   ExportedProgram& program_;
   std::string prefix_;
   std::map<std::string, std::string> names_;  ///< in the program, by the graph's own
+  std::set<std::string> made_;                ///< by the graph's own names
 };
 
 }  // namespace
