@@ -66,7 +66,7 @@ class GraphReader {
   }
 
  private:
-  /// What a node makes: nobody has made it before.
+  /// The name of a node's output, which nobody has made before.
   std::string new_name(const Json& output, const std::string& what) {
     const std::string name = string_in(output, "name", what);
     if (!made_.insert(name).second) refuse(fmt::format("\"{}\" is made twice", name));
