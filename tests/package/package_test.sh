@@ -116,6 +116,7 @@ mkdir -p "$work/parts"
 cat >"$work/parts/parts.cc" <<'EOF'
 #include "metronome/device.h"
 #include "metronome/distributed.h"
+#include "metronome/import.h"
 #include "metronome/metronome.h"
 #include "metronome/op.h"
 
@@ -123,7 +124,12 @@ cat >"$work/parts/parts.cc" <<'EOF'
 #include <cstdio>
 namespace mt = metronome;
 
-int main() {
+int main(int, char** arguments) {
+  mt::Graph imported("imported");
+  const mt::Value seen = imported.input("seen", mt::f32, {2, 3});
+  imported.output("action", seen.through(mt::program(arguments[1], {.model = "act"})));
+  mt::Executable acts = mt::compile(imported, mt::cpu_replay(), {.modes = {mt::evaluate}});
+  acts.evaluate({{seen, mt::from_span(std::vector<float>(6, 1), {2, 3})}});
   const mt::World world = mt::World::from_environment();
   mt::Graph g("parts");
   mt::Value x = g.input("x", mt::f32, {4});
@@ -138,7 +144,8 @@ int main() {
     sums[i++] = step.read_scalar(y);
   }
   mt::Executable noted = mt::compile(g, mt::null(), {.modes = {mt::evaluate}});
-  std::printf("%d rank, %g, %g, %s\n", world.size(), sums[0], sums[1], noted.report().target.c_str());
+  std::printf("%d rank, %g, %g, %s, %s\n", world.size(), sums[0], sums[1], noted.report().target.c_str(),
+              acts.get("weight").numel() == 3 ? "imported" : "wrong");
 }
 EOF
 cat >"$work/parts/policy.cc" <<'EOF'
@@ -200,9 +207,10 @@ cat >"$work/parts/CMakeLists.txt" <<'EOF'
 cmake_minimum_required(VERSION 3.24)
 project(parts C CXX)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
-find_package(metronome 0.1 REQUIRED)
+find_package(metronome 0.1 REQUIRED COMPONENTS import)
 add_executable(parts parts.cc)
-target_link_libraries(parts metronome::metronome metronome::eager metronome::cuda metronome::distributed)
+target_link_libraries(parts metronome::metronome metronome::eager metronome::cuda metronome::distributed
+  metronome::import)
 add_library(policy SHARED policy.cc)
 set_source_files_properties(policy.cc PROPERTIES COMPILE_OPTIONS -fvisibility=default)
 target_link_libraries(policy PRIVATE metronome::metronome)
@@ -218,9 +226,13 @@ check "configure with a moved prefix" configure "$work/parts" "$work/parts-build
 check "build parts" ninja -C "$work/parts-build"
 check "the moved package is the one that was named" grep -q "$work/moved/lib/libmetronome.a" \
   "$work/parts-build/build.ninja"
-says() { [[ $("$1") == "$2" ]] || { "$1" && false; }; }
-check "run parts" says "$work/parts-build/parts" "1 rank, 30, 30, null"
-check "run C with a shared library" says "$work/parts-build/main" "acted"
+says() {
+  local expected=$1
+  shift
+  [[ $("$@") == "$expected" ]] || { "$@" && false; }
+}
+check "run parts" says "1 rank, 30, 30, null, imported" "$work/parts-build/parts" "$tree/tests/import/programs/several.pt2"
+check "run C with a shared library" says "acted" "$work/parts-build/main"
 
 # ---- the program that `./metronome new` begins ----------------------------------------------------------
 cp -RL "$tree/example" "$work/example"

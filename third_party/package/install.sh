@@ -89,6 +89,14 @@ Cflags: -std=c++20 -DAT_PER_OPERATOR_HEADERS -I\${prefix}/include -isystem \${pr
 Libs:$paths -L\${prefix}/lib -lmetronome -L$torch/lib -ltorch_cpu -lc10 -L$onednn/lib -ldnnl -lfmt -lspdlog -Wl,--push-state,--as-needed -lcpp-httplib -Wl,--pop-state -lgomp -ldl -lpthread
 EOF
 
+cat >"$partial/lib/pkgconfig/metronome-import.pc" <<EOF
+Name: metronome-import
+Description: Models that PyTorch exported, as layers
+Version: $VERSION
+Requires: metronome
+Libs: -Wl,--push-state,--no-as-needed -lzip -Wl,--pop-state
+EOF
+
 rm -rf "$prefix/include/metronome" "$prefix/lib/cmake/metronome" "$prefix/lib/metronome-torch"
 mkdir -p "$prefix/include" "$prefix/lib/cmake" "$prefix/lib/pkgconfig"
 mv "$headers" "$prefix/include/metronome"
