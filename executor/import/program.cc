@@ -215,6 +215,8 @@ class ProgramCall {
     } catch (const Json::exception& error) {
       return refuse(what, {},
                     {fmt::format("arguments as torch.export writes them, but {}", error.what())});
+    } catch (const std::out_of_range&) {
+      return refuse(what, {}, {"lists as long as torch.export writes them"});
     } catch (const std::bad_alloc&) {  // of sizes that the file claims
       return refuse(what, {}, {"sizes for which there is memory"});
     } catch (const std::length_error&) {

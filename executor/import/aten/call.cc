@@ -94,6 +94,7 @@ Values Call::values(const char* name) const {
   std::string kind;
   Values all;
   for (const Json& each : require(name, kind)) all.push_back(named(each.value("name", "")));
+  if (all.empty()) throw Unsupported{fmt::format("its argument \"{}\" is an empty list", name)};
   return all;
 }
 

@@ -63,6 +63,7 @@ class Call {
   bool has(const char* name) const;
   Value value(const char* name) const;
   Value value_or_absent(const char* name) const;
+  /// A list of one value or more.
   Values values(const char* name) const;
   /// A list in which some are absent.
   Values optional_values(const char* name) const;

@@ -144,6 +144,8 @@ Translation split_along(std::int64_t axis) {
 /// The elements of two axes whose column is `offset` beyond their row, as a last axis.
 Value diagonal_of(const Call& c, const Value& x, std::int64_t offset, std::int64_t a,
                   std::int64_t b) {
+  counted_axis(std::max(a, b), x.rank());
+  if (a == b) throw Unsupported{"it has a diagonal of one axis"};
   std::vector<std::int64_t> order;
   for (std::int64_t axis = 0; axis < x.rank(); ++axis) {
     if (axis != a && axis != b) order.push_back(axis);
@@ -170,6 +172,8 @@ Values diagonal(const Call& c) {
 /// x as the diagonal of two new axes, zeros beside it.
 Values diagonal_embedded(const Call& c, const Value& x, std::int64_t offset) {
   const Line line = c.line();
+  if (x.rank() < 1) throw Unsupported{"it makes a diagonal of a scalar"};
+  require_few(offset < 0 ? -(offset + 1) : offset);
   const std::int64_t length = x.size(-1), size = length + std::abs(offset);
   const std::int64_t rank = x.rank() + 1;
   const auto axis = [&](const char* name, std::int64_t otherwise) {
@@ -181,6 +185,7 @@ Values diagonal_embedded(const Call& c, const Value& x, std::int64_t offset) {
   Value rows = x.reshape(wide, line);
   wide.back() = size;
   wide[wide.size() - 2] = length;
+  require_few(length * size);
   std::vector<double> numbers(static_cast<std::size_t>(length * size), 0);
   for (std::int64_t i = 0; i < length; ++i) {
     numbers[static_cast<std::size_t>(i * size + i + std::max<std::int64_t>(offset, 0))] = 1;

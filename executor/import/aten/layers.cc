@@ -71,6 +71,7 @@ Value number_like(const Call& c, double number, Type type) {
 
 /// [C] as [1, C, 1, ...], for channels of x.
 Value by_channel(const Value& v, const Value& x, Line line) {
+  if (x.rank() < 2) throw Unsupported{"its operand has no channels"};
   Shape shape(static_cast<std::size_t>(x.rank()), 1);
   shape[1] = v.type().numel();
   return v.reshape(shape, line);

@@ -18,6 +18,8 @@ struct AxisWindows {
   std::int64_t place(std::int64_t i) const { return i / size * step + i % size * dilation; }
 };
 
+// A value that a mistake has poisoned has no axes: each of these throws Unsupported then.
+
 /// x [..., axis, ...] as [..., count, size, ...].
 Value in_windows(const Call& c, const Value& x, std::int64_t axis, const AxisWindows& windows);
 

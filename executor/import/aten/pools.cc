@@ -77,6 +77,7 @@ std::vector<std::vector<std::int64_t>> joint_places(const std::vector<WindowPlac
     }
     all = std::move(next);
   }
+  if (all.empty()) throw Unsupported{"it has no window"};
   std::size_t most = 0;
   for (const auto& window : all) most = std::max(most, window.size());
   for (auto& window : all) {

@@ -20,6 +20,7 @@ namespace metronome::pt2 {
 
 Value at_places(const Call& c, const Value& x, std::int64_t axis,
                 const std::vector<std::int64_t>& places) {
+  counted_axis(axis, x.rank());
   const std::vector<double> numbers(places.begin(), places.end());
   const auto count = static_cast<std::int64_t>(places.size());
   const Value index = make_constant(c.emitter(), numbers, {i64, {count}}, c.line());
@@ -27,6 +28,7 @@ Value at_places(const Call& c, const Value& x, std::int64_t axis,
 }
 
 Value in_windows(const Call& c, const Value& x, std::int64_t axis, const AxisWindows& windows) {
+  counted_axis(axis, x.rank());
   require_few(windows.count);
   require_few(windows.size);
   require_few(windows.count * windows.size);
@@ -40,6 +42,7 @@ Value in_windows(const Call& c, const Value& x, std::int64_t axis, const AxisWin
 }
 
 Value by_matrix(const Call& c, const Value& x, std::int64_t axis, const AxisWeights& matrix) {
+  counted_axis(axis, x.rank());
   const Value m = make_constant(c.emitter(), matrix.numbers,
                                 {x.element(), {matrix.rows, matrix.columns}}, c.line());
   std::vector<std::int64_t> order(static_cast<std::size_t>(x.rank()));

@@ -100,6 +100,7 @@ Values roll_of(const Call& c) {
 Value with_part(const Call& c, const Value& x, std::int64_t axis,
                 const std::vector<std::int64_t>& places, const Value& part) {
   const Line line = c.line();
+  counted_axis(axis, x.rank());
   Shape shape = x.shape();
   shape[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(places.size());
   const Value laid = part.shape() == shape ? part : part.reshape(shape, line);
