@@ -12,7 +12,6 @@
 #include <array>
 #include <chrono>
 #include <fstream>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "benchmarks/peers/peer_process.h"
 #include "executor/metronome.h"
 #include "executor/metronome/import.h"
 #include "graph/ir/graph.h"
@@ -264,34 +264,6 @@ class ImportedPeer {
 }  // namespace metronome::benchmarks
 
 int main(int argc, char** argv) {
-  using Json = nlohmann::ordered_json;
-  if (argc != 2) {
-    fmt::print(stderr, "imported_peer: takes one argument, as benchmarks/peers gives it\n");
-    return 2;
-  }
-  // Answers alone go to the coordinator.
-  const auto answer = [](const auto& call) {
-    Json said;
-    bool done = false;
-    try {
-      said = call();
-      done = true;
-    } catch (const c10::Error& error) {
-      said = {{"error", error.what_without_backtrace()}};
-    } catch (const std::exception& error) {
-      said = {{"error", error.what()}};
-    }
-    std::cout << said.dump(-1, ' ', true, Json::error_handler_t::replace) << std::endl;
-    return done;
-  };
-  std::optional<metronome::benchmarks::ImportedPeer> peer;
-  const bool begun = answer([&] {
-    peer.emplace(Json::parse(argv[1]));
-    return Json::object();
-  });
-  if (!begun) return 1;
-  for (std::string line; std::getline(std::cin, line);) {
-    answer([&] { return peer->answer(Json::parse(line)); });
-  }
-  return 0;
+  return metronome::benchmarks::serve<metronome::benchmarks::ImportedPeer>("imported_peer", argc,
+                                                                           argv);
 }

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "benchmarks/batches.h"
 #include "benchmarks/gpu_check/programs.h"
 #include "benchmarks/inference/answering.h"
+#include "benchmarks/peers/peer_process.h"
 #include "distributed/distributed.h"
 #include "executor/metronome.h"
 #include "models/models.h"
@@ -240,34 +240,6 @@ class MetronomePeer {
 }  // namespace metronome::benchmarks
 
 int metronome::programs::metronome_peer(int argc, char** argv) {
-  using Json = nlohmann::ordered_json;
-  if (argc != 2) {
-    fmt::print(stderr, "metronome_peer: takes one argument, as benchmarks/peers gives it\n");
-    return 2;
-  }
-  // Answers alone go to the coordinator.
-  const auto answer = [](const auto& call) {
-    Json said;
-    bool done = false;
-    try {
-      said = call();
-      done = true;
-    } catch (const c10::Error& error) {
-      said = {{"error", error.what_without_backtrace()}};
-    } catch (const std::exception& error) {
-      said = {{"error", error.what()}};
-    }
-    std::cout << said.dump(-1, ' ', true, Json::error_handler_t::replace) << std::endl;
-    return done;
-  };
-  std::optional<metronome::benchmarks::MetronomePeer> contestant;
-  const bool begun = answer([&] {
-    contestant.emplace(Json::parse(argv[1]));
-    return Json::object();
-  });
-  if (!begun) return 1;
-  for (std::string line; std::getline(std::cin, line);) {
-    answer([&] { return contestant->answer(Json::parse(line)); });
-  }
-  return 0;
+  return metronome::benchmarks::serve<metronome::benchmarks::MetronomePeer>("metronome_peer", argc,
+                                                                            argv);
 }

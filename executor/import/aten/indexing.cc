@@ -27,12 +27,6 @@ std::int64_t product(const Shape& shape, std::size_t from, std::size_t to) {
                          std::multiplies<>());
 }
 
-/// Indices as ATen counts them, of an axis of so many places: none is negative that is in range.
-Value counted_from_zero(Value index, std::int64_t places, Line line) {
-  return where(index < Operand(0, line), index + Operand(static_cast<double>(places), line), index,
-               line);
-}
-
 Shape broadcast_of(const Values& indices) {
   Shape all;
   for (const Value& index : indices) {
@@ -308,6 +302,11 @@ Values columns_to_image(const Call& c) {
 }
 
 }  // namespace
+
+Value counted_from_zero(Value index, std::int64_t places, Line line) {
+  return where(index < Operand(0, line), index + Operand(static_cast<double>(places), line), index,
+               line);
+}
 
 void add_indexing(Table& t) {
   t["aten.index"] = index_of;

@@ -83,25 +83,36 @@ Value scaled(const Call& c, Value y, const Value& x) {
   return y;
 }
 
-Values layer_normed(const Call& c) {
-  const Value x = c.value("input");
+Value in_shape(const Value& x, const Shape& shape, Line line) {
+  return x.shape() == shape ? x : x.reshape(shape, line);
+}
+
+/// x with the last axes, which are normalized together, as one.
+Value normalized_rows(const Call& c, const Value& x) {
   const std::vector<std::int64_t> over = c.integers("normalized_shape");
   if (over.empty() || over.size() > x.shape().size())
     throw Unsupported{"its shape is none of its input"};
+  Shape rows(x.shape().begin(), x.shape().end() - static_cast<std::ptrdiff_t>(over.size()));
   std::int64_t width = 1;
   for (const std::int64_t size : over) width *= size;
-  const bool one = over.size() == 1;
-  Shape rows(x.shape().begin(), x.shape().end() - static_cast<std::ptrdiff_t>(over.size()));
   rows.push_back(width);
-  const Type type{x.element(), {width}};
-  const auto operand = [&](const char* name, double otherwise) {
-    if (!c.has(name)) return number_like(c, otherwise, type);
-    return one ? c.value(name) : c.value(name).reshape({width}, c.line());
-  };
-  const Value in = one ? x : x.reshape(rows, c.line());
-  const Value y = apply(LayerNorm{.eps = c.number("eps", 1e-5)},
-                        {in, operand("weight", 1), operand("bias", 0)}, c.line());
-  return {one ? y : y.reshape(x.shape(), c.line())};
+  return in_shape(x, rows, c.line());
+}
+
+/// A weight or a bias of normalized rows; a number for all where there is none.
+Value of_rows(const Call& c, const Value& rows, const char* name, double otherwise) {
+  const Shape shape = {rows.size(-1)};
+  if (!c.has(name)) return number_like(c, otherwise, {rows.element(), shape});
+  return in_shape(c.value(name), shape, c.line());
+}
+
+Values layer_normed(const Call& c) {
+  const Value x = c.value("input");
+  const Value rows = normalized_rows(c, x);
+  const Value y =
+      apply(LayerNorm{.eps = c.number("eps", 1e-5)},
+            {rows, of_rows(c, rows, "weight", 1), of_rows(c, rows, "bias", 0)}, c.line());
+  return {in_shape(y, x.shape(), c.line())};
 }
 
 /// With the batch's statistics, which move the running ones; else with those as they are.
@@ -133,21 +144,13 @@ Values batch_normed(const Call& c, bool training, bool functional) {
 
 Values rms_normed(const Call& c) {
   const Value x = c.value("input");
-  const std::vector<std::int64_t> over = c.integers("normalized_shape");
-  if (over.empty() || over.size() > x.shape().size())
-    throw Unsupported{"its shape is none of its input"};
-  std::int64_t width = 1;
-  for (const std::int64_t size : over) width *= size;
-  Shape rows(x.shape().begin(), x.shape().end() - static_cast<std::ptrdiff_t>(over.size()));
-  rows.push_back(width);
-  const Value weight = c.has("weight") ? c.value("weight").reshape({width}, c.line())
-                                       : number_like(c, 1, {x.element(), {width}});
+  const Value rows = normalized_rows(c, x);
   const double eps =
       c.optional_number("eps").value_or(x.element() == f64 ? std::numeric_limits<double>::epsilon()
                                                            : std::numeric_limits<float>::epsilon());
-  const Value in = x.reshape(rows, c.line());
-  return {
-      apply_all(RmsNorm{.eps = eps}, {in, weight}, 2, c.line())[0].reshape(x.shape(), c.line())};
+  const Value y =
+      apply_all(RmsNorm{.eps = eps}, {rows, of_rows(c, rows, "weight", 1)}, 2, c.line())[0];
+  return {in_shape(y, x.shape(), c.line())};
 }
 
 Values group_normed(const Call& c) {

@@ -53,6 +53,9 @@ Value with_part(const Call& c, const Value& x, std::int64_t axis,
 /// The places of its axis that a call's select, slice or narrow, or output k of a split, shows.
 std::vector<std::int64_t> places_of_view(const Call& c, const Value& x, std::size_t output = 0);
 
+/// Indices as ATen counts them, of so many places: none is negative that is in range.
+Value counted_from_zero(Value index, std::int64_t places, Line line);
+
 /// x, but element `index` along an axis is that of `source`: of three dimensions and axis 1,
 /// y[i, index[i, j, k], k] = source[i, j, k]; of equal places the last counts. Source and index
 /// have one shape, which is no larger than x's along other axes.

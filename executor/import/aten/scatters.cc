@@ -90,8 +90,7 @@ Values taken(const Call& c) {
   const Value x = c.value("self"), index = c.value("index");
   const std::int64_t size = x.type().numel();
   const Value all = index.reshape({index.type().numel()}, line);
-  const Value from_zero =
-      where(all < Operand(0, line), all + Operand(static_cast<double>(size), line), all, line);
+  const Value from_zero = counted_from_zero(all, size, line);
   return {gather(x.reshape({size}, line), 0, from_zero, line).reshape(c.output().shape, line)};
 }
 
@@ -100,8 +99,7 @@ Values put_at(const Call& c) {
   const Value x = c.value("self"), index = c.value("index");
   const std::int64_t size = x.type().numel(), count = index.type().numel();
   const Value all = index.reshape({count}, line);
-  const Value from_zero =
-      where(all < Operand(0, line), all + Operand(static_cast<double>(size), line), all, line);
+  const Value from_zero = counted_from_zero(all, size, line);
   const Value source = c.value("source").reshape({count}, line), flat = x.reshape({size}, line);
   const Value made = c.flag("accumulate", false) ? scatter_add(flat, 0, from_zero, source, line)
                                                  : index_copy(flat, 0, from_zero, source, line);

@@ -39,13 +39,6 @@ Values select_of(const Call& c) {
   return {x.slice(axis, at, at + 1, c.line()).reshape(c.output().shape, c.line())};
 }
 
-/// Indices as a value, for steps that are not 1.
-Value every(const Call& c, std::int64_t begin, std::int64_t count, std::int64_t step) {
-  std::vector<double> numbers;
-  for (std::int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<double>(begin + i * step));
-  return make_constant(c.emitter(), numbers, {i64, {count}}, c.line());
-}
-
 Values slice_of(const Call& c) {
   const Value x = c.value("self");
   const std::int64_t axis = c.axis("dim", x, 0), size = x.size(axis);
@@ -56,7 +49,7 @@ Values slice_of(const Call& c) {
   require_positive({step}, "step");
   const std::int64_t end = std::max(begin, place(c.integer("end", size)));
   if (step == 1) return {begin == 0 && end == size ? x : x.slice(axis, begin, end, c.line())};
-  return {index_select(x, axis, every(c, begin, (end - begin + step - 1) / step, step), c.line())};
+  return {at_places(c, x, axis, places_of_view(c, x))};
 }
 
 Values permuted(const Call& c, const Value& x, std::vector<std::int64_t> axes) {
@@ -133,7 +126,8 @@ std::vector<std::int64_t> places_of_view(const Call& c, const Value& x, std::siz
   } else if (name == "aten.slice" || name == "aten.slice_scatter") {
     begin = counted(c.integer("start", 0));
     end = counted(c.integer("end", size));
-    step = std::max<std::int64_t>(c.integer("step", 1), 1);
+    step = c.integer("step", 1);
+    require_positive({step}, "step");
   } else if (name == "aten.narrow") {
     begin = counted(c.integer("start"));
     end = begin + c.integer("length");
