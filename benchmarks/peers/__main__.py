@@ -52,7 +52,8 @@ def arguments() -> argparse.Namespace:
         nargs="+",
         choices=NAMES,
         metavar="PEER",
-        help=f"of {', '.join(NAMES)}; eager always takes part, and on several ranks ddp",
+        help=f"of {', '.join(NAMES)}; eager always takes part, and on several ranks ddp; of "
+        f"--modules {', '.join(modules.LABELS)}, by default eager alone",
     )
     add("--ranks", type=int, help="train data parallel, one process a rank (CPU)")
     add(
@@ -173,14 +174,16 @@ def options_of_models(chosen: argparse.Namespace) -> dict:
 
 
 def check_modules(chosen: argparse.Namespace, parser: Parser) -> None:
-    others = {**options_of_models(chosen), "--learner": chosen.learner}
-    for option, given in {**others, "--samples": chosen.samples}.items():
+    others = {**options_of_models(chosen), "--learner": chosen.learner, "--samples": chosen.samples}
+    del others["--peers"]
+    for option, given in others.items():
         if given not in (None, False):
             parser.error(
                 f"--modules does not go with {option}, so leave one out: it trains exported "
-                "modules beside PyTorch eager, in f32 on one CPU"
+                "modules beside PyTorch, in f32 on one CPU"
             )
-    if reason := modules.refusal(chosen.modules):
+    chosen.peers = list(dict.fromkeys(["eager", *(chosen.peers or [])]))
+    if reason := modules.refusal(chosen.modules, chosen.peers):
         parser.error(f"--modules: {reason}")
     chosen.modules = list(dict.fromkeys(chosen.modules)) or list(MODULES)
 

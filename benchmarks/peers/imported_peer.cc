@@ -61,6 +61,9 @@ void write(const at::Tensor& tensor, std::ofstream& out) {
             static_cast<std::streamsize>(tensor.nbytes()));
 }
 
+/// Where a module's parameters and buffers lie.
+constexpr const char* kScope = "module";
+
 /// Numbers of a file, front to back.
 class NumbersFile {
  public:
@@ -126,8 +129,8 @@ class ImportedPeer {
       inputs.push_back(graph.input(fmt::format("input_{}", i), element_of(feed),
                                    Shape(feed.sizes().begin(), feed.sizes().end())));
     }
-    const Values outputs = program(file_)(inputs);
-    graph.minimize(outputs.at(0), Sgd{.lr = lr_});
+    const auto loss = [&](const Value&) { return program(file_)(inputs).at(0); };
+    graph.minimize(inputs.at(0).scope(kScope, loss), Sgd{.lr = lr_});
     graph.validate();
     return graph;
   }
@@ -140,7 +143,7 @@ class ImportedPeer {
     }
   }
 
-  /// The losses of so many first steps; `into`.safetensors gets the storages behind them, and
+  /// The losses of so many first steps; `into`.safetensors gets the module's state after them, and
   /// `into`.gradients the gradients of the first, one after the other in the order that is
   /// answered.
   Json train_steps(int steps, const std::string& into) {
@@ -150,7 +153,7 @@ class ImportedPeer {
       step_->run(feeds_);
       losses.push_back(step_->read("loss").item<double>());
     }
-    step_->save(into + ".safetensors");
+    step_->save(into + ".safetensors", {.only = {kScope}});
     return {{"losses", losses}, {"gradients", trained}};
   }
 

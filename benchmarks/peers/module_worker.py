@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from unittest import mock
 
 import numpy
@@ -23,6 +24,12 @@ from .public_makers import LR, Example, make
 from .worker import serve
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64}
+# Metronome's names begin so.
+SCOPE = "module."
+FORMS: dict[str, Callable] = {
+    "eager": lambda module: module,
+    "compile": partial(torch.compile, dynamic=False),
+}
 
 
 def converted(example: Example, dtype: torch.dtype) -> Example:
@@ -37,10 +44,11 @@ def converted(example: Example, dtype: torch.dtype) -> Example:
 
 
 class Training:
-    """Steps of plain SGD from the first weights on."""
+    """Steps of plain SGD from the first weights on. `form` is applied to the module."""
 
-    def __init__(self, example: Example, dtype: torch.dtype):
+    def __init__(self, example: Example, dtype: torch.dtype, form: Callable = lambda module: module):
         self.at = converted(example, dtype)
+        self.module = form(self.at.module)
         self.optimizer = torch.optim.SGD(self.at.module.parameters(), lr=LR, foreach=True)
 
     def losses(self, steps: int, after_gradients: Callable = lambda: None) -> list[float]:
@@ -48,7 +56,7 @@ class Training:
         losses = []
         for i in range(steps):
             self.optimizer.zero_grad()
-            loss = self.at.module(*self.at.positional, **self.at.named)
+            loss = self.module(*self.at.positional, **self.at.named)
             loss.backward()
             if i == 0:
                 after_gradients()
@@ -142,7 +150,7 @@ class ModuleWorker:
 
     def make(self, model: str) -> dict:
         self.example = make(model)
-        self.timed = None
+        self.timed: dict[str, Training] = {}
         count = sum(p.numel() for p in self.example.module.parameters())
         return {"lr": LR, "parameters": count}
 
@@ -172,10 +180,18 @@ class ModuleWorker:
         `into`.safetensors."""
         first = self.gradients_of(dtype, gradients, f"{into}.gradients")
         state = safetensors.torch.load_file(f"{into}.safetensors")
-        state = {name.replace("/", "."): tensor for name, tensor in state.items()}
+        state = {name.removeprefix(SCOPE): tensor for name, tensor in state.items()}
+        self.load(state, dtype)
         state = self.with_untouched(state)
         found = Numbers(losses, first, parameters=state, buffers=state)
         return {"apart": apart(found, self.expected)}
+
+    def load(self, saved: dict[str, torch.Tensor], dtype: str) -> None:
+        """Into a copy of the module: an error says what PyTorch does not take, or misses."""
+        module = converted(self.example, DTYPES[dtype]).module
+        expected = module.state_dict()
+        untouched = {n: t for n, t in self.with_untouched(saved).items() if n in expected}
+        module.load_state_dict(untouched | saved, strict=True)
 
     def gradients_of(self, dtype: str, paths: list[str], file: str) -> dict[str, torch.Tensor]:
         """By PyTorch's names: a weight that is tied has several."""
@@ -184,7 +200,7 @@ class ModuleWorker:
         numbers = numpy.fromfile(file, numpy.float64 if dtype == "f64" else numpy.float32)
         gradients, at = {}, 0
         for path in paths:
-            parameter = module.get_parameter(path.replace("/", "."))
+            parameter = module.get_parameter(path.replace("/", ".").removeprefix(SCOPE))
             end = at + parameter.numel()
             gradients[names[id(parameter)]] = torch.from_numpy(numbers[at:end])
             at = end
@@ -205,13 +221,13 @@ class ModuleWorker:
                 kept[id(tensor)] = state[name]
         return {name: kept.get(id(t), t.detach()) for name, t in tensors.items()}
 
-    def time(self, steps: int) -> dict:
-        """Milliseconds of an eager f32 step, with its loss read after each."""
-        if self.timed is None:
+    def time(self, steps: int, form: str) -> dict:
+        """Milliseconds of an f32 step of this form, with its loss read after each."""
+        if form not in self.timed:
             self.expected = None
-            self.timed = Training(self.example, torch.float32)
+            self.timed[form] = Training(self.example, torch.float32, FORMS[form])
         start = time.perf_counter()
-        self.timed.losses(steps)
+        self.timed[form].losses(steps)
         return {"ms": (time.perf_counter() - start) * 1e3 / steps}
 
 

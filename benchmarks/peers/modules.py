@@ -4,6 +4,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from . import rounds
@@ -11,6 +12,8 @@ from .contest import FEWEST_STEPS, LONGEST_ANSWER, NO_TIME, ROUND_MS, SETTLE_S
 from .crew import Peer, Unavailable
 from .public_models import NAMES
 
+# What a step is timed beside, by the peers' names.
+LABELS = {"eager": "eager", "compile": "torch.compile"}
 ROUNDS = 9
 # Seconds: an architecture takes half a minute, most of it in PyTorch's f64.
 LIMIT = 3 * 3600
@@ -28,8 +31,11 @@ KINDS = ("losses", "gradients", "parameters", "buffers")
 ERROR_LINES = 2
 
 
-def refusal(names: list[str]) -> str | None:
-    """One sentence, if there is no such architecture."""
+def refusal(names: list[str], peers: list[str]) -> str | None:
+    """One sentence, if there is no such architecture, or one of `peers` cannot take part."""
+    for peer in peers:
+        if peer not in LABELS:
+            return f'"{peer}" cannot take part: say {", ".join(LABELS)} after --peers'
     for name in names:
         if name not in NAMES:
             return f'there is no "{name}": say {", ".join(NAMES)}'
@@ -114,24 +120,34 @@ class Sides:
         return found
 
     def take_turns(self, metronome: Peer) -> dict:
-        sides = {"ms": metronome, "eager_ms": self.eager}
-        steps = {}
-        for side, peer in sides.items():
+        sides = {"ms": partial(self.ask, metronome, "time")}
+        for form in self.args.peers:
+            sides[f"{form}_ms"] = partial(self.ask, self.eager, "time", form=form)
+        steps: dict[str, int] = {}
+        failed = {}
+        for side, timed in sides.items():
             count = FEWEST_STEPS
-            for _ in range(2):  # the first steps are slow, and make a turn too short
-                first = self.ask(peer, "time", steps=count)
-                count = max(FEWEST_STEPS, int(ROUND_MS / first["ms"]))
+            try:
+                for _ in range(2):  # the first steps are slow, and make a turn too short
+                    count = max(FEWEST_STEPS, int(ROUND_MS / timed(steps=count)["ms"]))
+            except Unavailable as reason:
+                if side != "compile_ms" or self.left() == 0:
+                    raise
+                failed = {"compile_failed": str(reason)}
+                continue
             steps[side] = count
 
         def take(side: str) -> float:
             time.sleep(SETTLE_S)
-            return self.ask(sides[side], "time", steps=steps[side])["ms"]
+            return sides[side](steps=steps[side])["ms"]
 
         rounds.interleave(steps, 1, take)  # warm-up
         taken = rounds.interleave(steps, self.args.rounds, take)
         found = {side: rounds.samples(values) for side, values in taken.items()}
-        found["ratio"] = found["eager_ms"]["median"] / found["ms"]["median"]
-        return found
+        for form in self.args.peers:
+            if f"{form}_ms" in found:
+                found[f"{form}_ratio"] = found[f"{form}_ms"]["median"] / found["ms"]["median"]
+        return found | failed
 
     def stop(self) -> None:
         for peer in self.peers:
@@ -140,6 +156,7 @@ class Sides:
 
 def measure(name: str, args: argparse.Namespace, folder: Path, end: float) -> dict:
     row = {"model": name, "threads": args.threads, "rounds": args.rounds, "steps": STEPS}
+    row["peers"] = args.peers
     sides = None
     try:
         sides = Sides(name, args, folder, end)
@@ -161,14 +178,17 @@ def measure(name: str, args: argparse.Namespace, folder: Path, end: float) -> di
     return row
 
 
-def show_heading() -> None:
-    print(
+def show_heading(forms: list[str]) -> None:
+    heading = (
         f"{'':<43} {'agrees in':>9} {'nodes':>6} {'import s':>9} {'compile s':>9} "
-        f"{'Metronome ms':>20} {'eager ms':>20} {'eager / it':>10}"
+        f"{'Metronome ms':>20}"
     )
+    for form in forms:
+        heading += f" {LABELS[form] + ' ms':>20} {'/ Metronome':>11}"
+    print(heading)
 
 
-def show(row: dict) -> None:
+def show(row: dict, forms: list[str]) -> None:
     def spread(of: dict) -> str:
         return f"{of['median']:.3f} +- {1.4826 * of['mad']:.3f}"
 
@@ -176,16 +196,24 @@ def show(row: dict) -> None:
     if "ms" in row:
         line += (
             f" {row['nodes']:>6} {row['import_s']:>9.2f} {row['compile_s']:>9.2f} "
-            f"{spread(row['ms']):>20} {spread(row['eager_ms']):>20} {row['ratio']:>10.2f}"
+            f"{spread(row['ms']):>20}"
         )
+        for form in forms:
+            if f"{form}_ms" in row:
+                line += f" {spread(row[f'{form}_ms']):>20} {row[f'{form}_ratio']:>11.2f}"
+            else:
+                line += f" {'-':>20} {'-':>11}"
     print(line)
     for about in row["about"].splitlines():
         print(f"    {about}")
+    if "compile_failed" in row:
+        print(f"    {LABELS['compile']}: {row['compile_failed'].strip().splitlines()[0]}")
     print(end="", flush=True)
 
 
 def is_of_this_run(row: dict, args: argparse.Namespace) -> bool:
-    return row["model"] in NAMES and (row["threads"], row["steps"]) == (args.threads, STEPS)
+    run = (args.threads, STEPS, args.peers)
+    return row["model"] in NAMES and (row["threads"], row["steps"], row["peers"]) == run
 
 
 def contest(args: argparse.Namespace, report: dict, end: float, keep: Callable) -> int:
@@ -198,7 +226,7 @@ def contest(args: argparse.Namespace, report: dict, end: float, keep: Callable) 
         f"{args.rounds} rounds; "
         f"compared after {STEPS} steps of SGD; times are medians +- spreads"
     )
-    show_heading()
+    show_heading(args.peers)
     mine = [row for row in report["results"] if is_of_this_run(row, args)]
     others = [row for row in report["results"] if row not in mine]
     rows = {row["model"]: row for row in mine if row["about"] != NO_TIME}
@@ -207,7 +235,7 @@ def contest(args: argparse.Namespace, report: dict, end: float, keep: Callable) 
             continue
         with tempfile.TemporaryDirectory(prefix="metronome-peers-") as folder:
             rows[name] = measure(name, args, Path(folder), end)
-        show(rows[name])
+        show(rows[name], args.peers)
         report["results"] = [*others, *rows.values()]
         keep(report)
     return 0 if all(rows[name]["result"] in ("f32", "f64") for name in args.modules) else 1

@@ -171,9 +171,15 @@ class ProgramCall {
     return fmt::format("{}[{}]", name_of(type.element), fmt::join(sizes, ", "));
   }
 
+  /// One that no state_dict has and that nothing writes: saved, it would be a name too many.
+  bool is_constant_buffer(const ExportedTensor& tensor) const {
+    return tensor.kind == ExportedTensor::Kind::buffer && !tensor.persistent &&
+           !views_.may_be_written(tensor.value);
+  }
+
   void make(const ExportedTensor& tensor) {
     Emitter* const emitter = at_.emitter;
-    if (tensor.kind == ExportedTensor::Kind::constant) {
+    if (tensor.kind == ExportedTensor::Kind::constant || is_constant_buffer(tensor)) {
       std::vector<double> numbers;
       for (std::size_t i = 0; i < tensor.numbers.size(); ++i) numbers.push_back(tensor.numbers[i]);
       at_.values[tensor.value] = make_constant(emitter, numbers, tensor.type, at_.line);

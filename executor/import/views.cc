@@ -169,6 +169,27 @@ Views::Views(const ExportedProgram& program) {
   for (const ExportedOutput& output : program.outputs) {
     last_read_[output.value] = std::numeric_limits<std::size_t>::max();
   }
+  note_writes(program);
+}
+
+void Views::note_writes(const ExportedProgram& program) {
+  for (const ExportedNode& node : program.nodes) {
+    if (writes(node.target)) written_.insert(root(self_of(node)));
+    for (const char* const statistics : {"running_mean", "running_var"}) {  // inside the op
+      const Json* const value = part_of(node, statistics, "as_tensor");
+      if (value != nullptr) written_.insert(root(name_in(*value)));
+    }
+  }
+  for (const ExportedTensor& tensor : program.tensors) {
+    const auto assigned = [&](const ExportedOutput& output) {
+      return output.buffer == tensor.name;
+    };
+    if (std::ranges::any_of(program.outputs, assigned)) written_.insert(tensor.value);
+    if (tensor.same_as.empty()) continue;
+    written_.insert(tensor.value);  // by one of its names, it may be
+    const auto first = std::ranges::find(program.tensors, tensor.same_as, &ExportedTensor::name);
+    if (first != program.tensors.end()) written_.insert(first->value);
+  }
 }
 
 void Views::note_reads(const Json& argument, std::size_t node) {

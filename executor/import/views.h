@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,13 +42,17 @@ class Views {
   /// The views of a root that nodes up to `node` make and that are read behind it, and those that
   /// they are made of, in order.
   std::vector<std::string> read_later(const std::string& root, std::size_t node) const;
+  /// Whether a node or the end of the program may write to the memory of this root.
+  bool may_be_written(const std::string& root) const { return written_.contains(root); }
 
  private:
   void note_reads(const Json& argument, std::size_t node);
+  void note_writes(const ExportedProgram& program);
 
   std::map<std::string, MemoryView> views_;
   std::vector<std::string> order_;  ///< of views, as they are made
   std::map<std::string, std::size_t> last_read_;
+  std::set<std::string> written_;  ///< roots
 };
 
 /// Throws Unsupported for a view that may be a copy.

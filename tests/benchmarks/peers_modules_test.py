@@ -62,13 +62,19 @@ class Refusals(unittest.TestCase):
         known = ", ".join(NAMES)
         self.assert_refused(f'--modules: there is no "bert": say {known}', "--modules", "bert")
 
+    def test_who_can_take_part(self):
+        self.assert_refused(
+            '--modules: "jax" cannot take part: say eager, compile after --peers',
+            *("--modules", "--peers", "jax"),
+        )
+
     def test_what_it_does_not_go_with(self):
-        options = "--models mlp,--peers jax,--scale small,--ranks 1,--evaluate,--device cuda,--tf32"
+        options = "--models mlp,--scale small,--ranks 1,--evaluate,--device cuda,--tf32"
         for option in f"{options},--cache here".split(","):
             name = option if "cuda" in option else option.partition(" ")[0]
             self.assert_refused(
                 f"--modules does not go with {name}, so leave one out: it trains exported modules "
-                "beside PyTorch eager, in f32 on one CPU",
+                "beside PyTorch, in f32 on one CPU",
                 "--modules",
                 *option.split(),
             )
@@ -141,7 +147,7 @@ class StandIn:
         if do != "time":
             self.asked.append(" ".join([self.name, do, arguments.get("dtype", "")]).strip())
         answer = self.answers[self.name, do]
-        answer = answer.get(arguments.get("dtype"), answer)
+        answer = answer.get(arguments.get("dtype", arguments.get("form")), answer)
         if "error" in answer:
             raise Unavailable(answer["error"])
         return answer
@@ -166,7 +172,9 @@ class Contest(unittest.TestCase):
             ("metronome_import", "train"): {"losses": [1.0], "gradients": ["a"]},
             ("metronome_import", "time"): {"ms": 1.5},
         }
-        self.args = argparse.Namespace(modules=[self.BERT], threads=1, rounds=7)
+        self.args = argparse.Namespace(
+            modules=[self.BERT], peers=["eager"], threads=1, rounds=7
+        )
         self.report = {"machine": {"cpu": "x", "cores": 2, "load": 0.5}, "results": []}
 
     def said(self, status: int, seconds: float = 60) -> list[str]:
@@ -189,8 +197,19 @@ class Contest(unittest.TestCase):
     def test_a_row(self):
         self.assertEqual(self.said(0), [f"{self.BERT} f32 {self.TIMES}"])
         (row,) = self.report["results"]
-        self.assertEqual((row["result"], row["ratio"], row["f32"]["losses"]), ("f32", 2.0, 2e-7))
+        self.assertEqual((row["result"], row["eager_ratio"], row["f32"]["losses"]), ("f32", 2.0, 2e-7))
         self.assertNotIn("eager_module export f64", StandIn.asked)
+
+    def test_torch_compile_takes_part_if_it_can(self):
+        self.args.peers = ["eager", "compile"]
+        times = {"eager": {"ms": 3.0}, "compile": {"ms": 2.25}}
+        StandIn.answers["eager_module", "time"] = times
+        compiled = "2.250 +- 0.000 1.50"
+        self.assertEqual(self.said(0), [f"{self.BERT} f32 {self.TIMES} {compiled}"])
+        times["compile"] = {"error": "BackendCompilerFailed\nlast"}
+        self.report["results"] = []
+        why = "torch.compile: BackendCompilerFailed"
+        self.assertEqual(self.said(0), [f"{self.BERT} f32 {self.TIMES} - -", why])
 
     def test_f64_is_asked_for_where_f32_does_not_agree(self):
         near, far = {"apart": distances(1e-12)}, {"apart": distances(1e-7, losses=1e-5)}

@@ -196,6 +196,22 @@ TEST_CASE(
         expected.below("gradient.").size() + expected.below("after.").size());
 }
 
+TEST_CASE("what is saved has the names of state_dict: a buffer that is not in it is a constant") {
+  Graph g("net");
+  const Value x = g.input("x", f32, Expected("frozen").type("input.0").shape);
+  g.output("y", x.scope("net", program(file_of("frozen", "pt2"))));
+  const Executable step = compile(g, cpu_replay());
+  const TemporaryFolder folder;
+  const std::string file = folder.file("frozen.safetensors");
+  step.save(file, {.only = {"net"}});
+  const SafetensorsFile saved(file);
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : saved.tensors()) names.push_back(name);
+  CHECK(names == std::vector<std::string>{"net.count", "net.fixed.bias", "net.fixed.weight",
+                                          "net.mean", "net.shift", "net.trained.bias",
+                                          "net.trained.weight"});
+}
+
 TEST_CASE("a buffer of two names is one, and a write by one name is read by the other") {
   Graph g("net");
   const Value x = g.input("x", f32, {2, 4});

@@ -218,6 +218,7 @@ void read_inputs(const Json& signature, PayloadFolder weights, PayloadFolder con
                           .name = string_in(*value, name, kind),
                           .value = string_in(member(*value, "arg", kind), "name", kind),
                           .type = {}};
+      if (of == Kind::buffer) made.persistent = value->value("persistent", true);
       (weights.has(made.name) ? weights : constants).read(made);
       program.tensors.push_back(std::move(made));
     };

@@ -39,6 +39,7 @@ struct ExportedTensor {
   std::string value;  ///< in the graph
   Type type;
   bool trained = true;
+  bool persistent = true;  ///< false: a buffer that PyTorch's state_dict does not have
   InitialNumbers numbers = {};
   /// The first of those that are the same tensor under another name, as tied weights are; else
   /// empty.
