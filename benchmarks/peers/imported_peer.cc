@@ -61,7 +61,7 @@ void write(const at::Tensor& tensor, std::ofstream& out) {
             static_cast<std::streamsize>(tensor.nbytes()));
 }
 
-/// Where a module's parameters and buffers lie.
+/// The scope of a module's parameters and buffers.
 constexpr const char* kScope = "module";
 
 /// Numbers of a file, front to back.

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "executor/import/aten/call.h"
+#include "executor/import/control.h"
 #include "executor/import/file/exported.h"
 #include "executor/import/views.h"
 #include "graph/emit/emitter.h"
@@ -46,7 +47,8 @@ std::string described(const ExportedNode& node) {
 void require_translations(const ExportedProgram& program) {
   std::map<std::string, std::set<std::string>> missing;
   for (const ExportedNode& node : program.nodes) {
-    if (is_check(node) || find_translation(computed(node.target)) != nullptr) continue;
+    const bool known = !node.regions.empty() || find_translation(computed(node.target)) != nullptr;
+    if (is_check(node) || known) continue;
     missing[node.target].insert(node.where);
   }
   if (missing.empty()) return;
@@ -72,6 +74,21 @@ void require_bound_sizes(const ExportedProgram& program) {
     throw RunError(fmt::format(
         "{}: cannot be imported: its size {} is no axis of an input: export it with such a number",
         program.file, symbol));
+  }
+}
+
+/// Throws RunError for a loop that only numbers end, where the options do not bound it.
+void require_bounds(const ExportedProgram& program, const ProgramOptions& options) {
+  if (options.max_iterations < 0) {
+    throw RunError(fmt::format("{}: cannot be imported: `max_iterations` is {}", program.file,
+                               options.max_iterations));
+  }
+  for (const ExportedNode& node : program.nodes) {
+    if (!needs_bound(node) || options.max_iterations > 0) continue;
+    throw RunError(fmt::format(
+        "{}: cannot be imported: {} runs as often as numbers say: give the most iterations as the "
+        "option `max_iterations`",
+        program.file, described(node)));
   }
 }
 
@@ -122,8 +139,12 @@ GivenSizes given_sizes(const ExportedProgram& program, const Values& inputs) {
 /// One call of a program.
 class ProgramCall {
  public:
-  ProgramCall(const ExportedProgram& program, const Views& views, Emitter* emitter, Line line)
-      : program_(program), views_(views), at_{.emitter = emitter, .line = line} {}
+  ProgramCall(const ExportedProgram& program, const Views& views, std::int64_t max_iterations,
+              Emitter* emitter, Line line)
+      : program_(program),
+        views_(views),
+        max_iterations_(max_iterations),
+        at_{.emitter = emitter, .line = line} {}
 
   /// Empty after a mistake, which is recorded.
   Values operator()(const Values& inputs) {
@@ -132,10 +153,7 @@ class ProgramCall {
     for (const ExportedTensor& tensor : program_.tensors) make(tensor);
     if (at_.emitter->mistakes.size() > before) return {};
     for (std::size_t i = 0; i < inputs.size(); ++i) at_.values[program_.inputs[i]] = inputs[i];
-    for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
-      if (!is_check(program_.nodes[i]) && !run(i)) return {};
-    }
-    return outputs();
+    return run_nodes(0, program_.nodes.size()) ? outputs() : Values();
   }
 
  private:
@@ -205,6 +223,54 @@ class ProgramCall {
     if (!tensor.trained && id) emitter->graph.set_trainable(*id, false);
   }
 
+  bool run_nodes(std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end;) {
+      const ExportedNode& node = program_.nodes[i];
+      if (!is_check(node) && !run(i)) return false;
+      i = node.regions.empty() ? i + 1 : node.regions.back().end;
+    }
+    return true;
+  }
+
+  /// None after a mistake.
+  Values run_region(const ExportedRegion& region, const Values& operands) {
+    if (operands.size() != region.inputs.size()) {
+      throw Unsupported{fmt::format("it gives a graph {} operands, and not {}", operands.size(),
+                                    region.inputs.size())};
+    }
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const Type& type = program_.types.at(region.inputs[i]);
+      if (!operands[i].poisoned() && operands[i].type() != type) {
+        throw Unsupported{fmt::format("it gives a graph {} as \"{}\", which is {}",
+                                      to_string(operands[i].type()), region.inputs[i],
+                                      to_string(type))};
+      }
+      at_.values[region.inputs[i]] = operands[i];
+    }
+    const ExportedRegion* const outer = std::exchange(region_, &region);
+    const bool whole = run_nodes(region.begin, region.end);
+    region_ = outer;
+    Values outputs;
+    for (const std::string& output : region.outputs) {
+      if (!whole) return {};
+      const auto found = at_.values.find(output);
+      if (found == at_.values.end()) {
+        throw Unsupported{fmt::format("its graph gives \"{}\", which no node makes", output)};
+      }
+      outputs.push_back(found->second);
+    }
+    return outputs;
+  }
+
+  Values made_by(const Call& call) {
+    const ExportedNode& node = call.node();
+    if (node.regions.empty()) return (*find_translation(computed(node.target)))(call);
+    const auto run = [&](std::size_t i, const Values& operands) {
+      return run_region(node.regions[i], operands);
+    };
+    return run_control(call, run, max_iterations_);
+  }
+
   bool run(std::size_t index) {
     const ExportedNode& node = program_.nodes[index];
     const std::string what =
@@ -213,7 +279,7 @@ class ProgramCall {
     Values made;
     try {
       const Call call(program_, node, at_);
-      made = (*find_translation(computed(node.target)))(call);
+      made = made_by(call);
       if (writes(node.target)) write(call, index, made);
     } catch (const Unsupported& unsupported) {
       return refuse(what, {},
@@ -251,6 +317,10 @@ class ProgramCall {
     const std::string root = views_.root(name);
     if (const std::string written = parameter_named(root); !written.empty()) {
       throw Unsupported{fmt::format("it writes to the parameter \"{}\"", written)};
+    }
+    if (region_ != nullptr && (!root.starts_with(region_->prefix) ||
+                               std::ranges::find(region_->inputs, root) != region_->inputs.end())) {
+      throw Unsupported{"it writes to an operand of the graph that it lies in"};
     }
     Value value = made[0];
     while (const MemoryView* view = views_.find(name)) {
@@ -318,7 +388,9 @@ class ProgramCall {
 
   const ExportedProgram& program_;
   const Views& views_;
+  std::int64_t max_iterations_;
   ProgramValues at_;
+  const ExportedRegion* region_ = nullptr;      ///< whose nodes run
   std::map<std::string, std::string> made_as_;  ///< [tensor]: its value, for others of its memory
 };
 
@@ -327,8 +399,10 @@ class ProgramCall {
 struct Program::Impl {
   pt2::ExportedProgram program;
   pt2::Views views;
+  std::int64_t max_iterations;
 
-  explicit Impl(pt2::ExportedProgram read) : program(std::move(read)), views(program) {}
+  Impl(pt2::ExportedProgram read, const ProgramOptions& options)
+      : program(std::move(read)), views(program), max_iterations(options.max_iterations) {}
   std::size_t outputs() const {
     return static_cast<std::size_t>(std::ranges::count_if(
         program.outputs, [](const auto& output) { return output.buffer.empty(); }));
@@ -336,8 +410,9 @@ struct Program::Impl {
 };
 
 Program::Program(const std::string& file, ProgramOptions options)
-    : impl_(std::make_shared<const Impl>(pt2::read_program(file, options.model))) {
+    : impl_(std::make_shared<const Impl>(pt2::read_program(file, options.model), options)) {
   pt2::require_translations(impl_->program);
+  pt2::require_bounds(impl_->program, options);
   pt2::require_bound_sizes(impl_->program);
 }
 
@@ -357,10 +432,11 @@ Values Program::operator()(const Values& inputs, Line line) const {
       mistake(emitter, line, fmt::format("program \"{}\" cannot join the graph", program.file),
               inputs, {given.refusal});
     } else if (given.sizes == program.symbols) {
-      made = pt2::ProgramCall(program, impl_->views, emitter, line)(inputs);
+      made = pt2::ProgramCall(program, impl_->views, impl_->max_iterations, emitter, line)(inputs);
     } else {
       const pt2::ExportedProgram sized = pt2::with_sizes(program, given.sizes);
-      made = pt2::ProgramCall(sized, pt2::Views(sized), emitter, line)(inputs);
+      made =
+          pt2::ProgramCall(sized, pt2::Views(sized), impl_->max_iterations, emitter, line)(inputs);
     }
   }
   if (made.empty())

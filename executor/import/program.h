@@ -1,6 +1,7 @@
 // A model that PyTorch exported, as a layer.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -11,6 +12,9 @@ namespace metronome {
 
 struct ProgramOptions {
   std::string model = {};  ///< of an archive that holds several
+  /// The most iterations of each while_loop, which a file with one asks for. The floating results
+  /// of one that would go on are NaN.
+  std::int64_t max_iterations = 0;
 };
 
 /// A file of torch.export.save (torch 2.11; schema 8): a graph of ATen's ops in training form with

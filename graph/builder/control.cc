@@ -254,6 +254,13 @@ namespace {
 /// and a value's for each, 1 KiB of the 4 KiB that a kernel's arguments may take.
 constexpr int kMostBranches = 64;
 
+std::optional<Requirement> foreign_selector(const Emitter* emitter, const Value& selector) {
+  if (!selector.present())
+    return Requirement{"a selector that is a value, but it is an absent one"};
+  if (selector.emitter() == emitter) return std::nullopt;
+  return Requirement{"a selector of this graph, but it is one of another"};
+}
+
 /// Returns the requirement that the selector does not meet, if any.
 std::optional<Requirement> wrong_selector(const Value& selector, int count) {
   if (auto late = unless_forward(selector)) return late;
@@ -267,6 +274,57 @@ std::optional<Requirement> wrong_selector(const Value& selector, int count) {
     return Requirement{fmt::format("2 branches for a boolean selector, but {}", count)};
   }
   return std::nullopt;
+}
+
+/// The results of branch `chosen` of `count`, merged. `run(i)` makes those of branch i. Poisoned
+/// after a mistake, and as many as branch 0 gives.
+Values run_branches(const Value& chosen, int count, const std::function<Values(int)>& run,
+                    Line line) {
+  Emitter* const emitter = chosen.emitter();
+  if (count == 1) {
+    PathScope copy(emitter, 0, false);
+    return run(0);
+  }
+  const Value outer(emitter, emitter->guard);
+  Values first;
+  std::vector<Values> operands;  // of each result's merge: guard and value of each branch
+  for (int i = 0; i < count; ++i) {
+    const Value guard = make_guard(chosen, i, count, outer.id().present() ? outer : Value(), line);
+    GuardScope region(emitter, guard);
+    PathScope copy(emitter, i, false);
+    const Values results = run(i);
+    if (i == 0) {
+      first = results;
+      operands.resize(first.size());
+    }
+    const auto refuse = [&](const Values& of, const Requirement& requirement) {
+      return Values(first.size(),
+                    mistake(emitter, line, "choose cannot join its branches", of, requirement));
+    };
+    const auto poisoned = std::ranges::find_if(results, &Value::poisoned);
+    if (poisoned != results.end()) return Values(first.size(), *poisoned);
+    if (results.size() != first.size()) {
+      return refuse(results, {fmt::format("as many results from each branch, but branch 0 gives "
+                                          "{} and branch {} {}",
+                                          first.size(), i, results.size())});
+    }
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      if (results[k].type() != first[k].type()) {
+        return refuse({first[k], results[k]},
+                      {fmt::format("branches of one type, but branch 0 gives {} and branch {} {}",
+                                   to_string(first[k].type()), i, to_string(results[k].type()))});
+      }
+      operands[k].insert(operands[k].end(), {guard, results[k]});
+    }
+    region.close(line);
+  }
+  Values merged;
+  for (Values& each : operands) {
+    // No other outcome is left where none of the earlier guards is true.
+    each.erase(each.end() - 2);
+    merged.push_back(apply(make_op(Merge{count - 1, true}), each, line)[0]);
+  }
+  return merged;
 }
 
 }  // namespace
@@ -290,41 +348,77 @@ Value Value::choose(const Layer& selector, const Layers& branches, Line line) co
   if (const auto wrong = wrong_selector(chosen, count)) {
     return mistake(emitter(), line, "choose cannot take the selector", {{*this, chosen}}, *wrong);
   }
-  if (count == 1) {
-    PathScope copy(emitter(), 0, false);
-    return branches.at(0).at(*this, 0, line);
-  }
-  const Value outer(emitter(), emitter()->guard);
-  Values operands;
-  Value first;
-  for (int i = 0; i < count; ++i) {
-    const Value guard = make_guard(chosen, i, count, outer.id().present() ? outer : Value(), line);
-    GuardScope region(emitter(), guard);
-    PathScope copy(emitter(), i, false);
-    const Value result = branches.at(i).at(*this, i, line);
-    if (result.poisoned()) return result;
-    if (first.present() && result.type() != first.type()) {
-      return mistake(emitter(), line, "choose cannot join its branches", {{first, result}},
-                     {fmt::format("branches of one type, but branch 0 gives {} and branch {} {}",
-                                  to_string(first.type()), i, to_string(result.type()))});
-    }
-    if (!first.present()) first = result;
-    operands.insert(operands.end(), {guard, result});
-    region.close(line);
-  }
-  // No other outcome is left where none of the earlier guards is true.
-  operands.erase(operands.end() - 2);
-  return apply(make_op(Merge{count - 1, true}), operands, line)[0];
+  const auto run = [&](int i) { return Values{branches.at(i).at(*this, i, line)}; };
+  return run_branches(chosen, count, run, line)[0];
 }
 
 Value Value::choose(Value selector, const Layers& branches, Line line) const {
   if (!present() || poisoned()) return *this;
-  if (!selector.present() || selector.emitter() != emitter()) {
-    return mistake(emitter(), line, "choose cannot take the selector", {{*this, selector}},
-                   {selector.present() ? "a selector of this graph, but it is one of another"
-                                       : "a selector that is a value, but it is an absent one"});
+  if (const auto wrong = foreign_selector(emitter(), selector)) {
+    return mistake(emitter(), line, "choose cannot take the selector", {{*this, selector}}, *wrong);
   }
   return choose(Layer([selector](Value) { return selector; }), branches, line);
+}
+
+Values choose(const Values& xs, Value selector, const std::vector<BranchBody>& branches,
+              Line line) {
+  if (xs.empty()) {
+    throw GraphError({fmt::format("{}: choose takes no value\n  requires   one value or more",
+                                  to_string(line))});
+  }
+  Emitter* const emitter = xs[0].emitter(line);
+  // As many as branch 0 gives: whoever reads the second finds one.
+  const auto nothing = [&] {
+    const Value poison(emitter, ValueId{});
+    const bool callable = !branches.empty() && branches[0] != nullptr;
+    const Values made = callable ? branches[0](Values(xs.size(), poison)) : Values();
+    return Values(std::max<std::size_t>(made.size(), 1), poison);
+  };
+  const auto refuse = [&](const std::string& what, const Values& operands,
+                          const Requirement& requirement) {
+    mistake(emitter, line, what, operands, requirement);
+    return nothing();
+  };
+  const auto usable = [&](const Value& x) { return x.usable(line); };
+  if (!std::ranges::all_of(xs, usable)) return nothing();
+  const std::string no_selector = "choose cannot take the selector";
+  if (const auto wrong = foreign_selector(emitter, selector)) {
+    return refuse(no_selector, {xs[0], selector}, *wrong);
+  }
+  if (selector.poisoned()) return nothing();
+  const int count = static_cast<int>(branches.size());
+  if (count < 1 || count > kMostBranches) {
+    return refuse("choose cannot make branches", xs,
+                  {fmt::format("1 to {} branches, but {}", kMostBranches, count)});
+  }
+  if (const auto wrong = wrong_selector(selector, count)) {
+    return refuse(no_selector, {xs[0], selector}, *wrong);
+  }
+  if (std::ranges::any_of(branches, [](const BranchBody& each) { return each == nullptr; })) {
+    return refuse("choose cannot call a branch", xs,
+                  {"branches that can be called, but one is a null pointer or an empty "
+                   "std::function"});
+  }
+  PathScope verb(emitter, "choose", PathScope::Kind::verb);
+  const auto run = [&](int i) {
+    const std::size_t mistakes = emitter->mistakes.size();
+    const Values results = branches[static_cast<std::size_t>(i)](xs);
+    const auto poison = [&](const Requirement& requirement) {
+      return Values(std::max<std::size_t>(results.size(), 1),
+                    mistake(emitter, line, "choose cannot join its branches", xs, requirement));
+    };
+    if (emitter->mistakes.size() > mistakes) {
+      return Values(std::max<std::size_t>(results.size(), 1), Value(emitter, ValueId{}));
+    }
+    if (results.empty()) {
+      return poison({fmt::format("one result or more of a branch, but branch {} gives none", i)});
+    }
+    for (const Value& result : results) {
+      if (const auto wrong = wrong_result(emitter, result, "branch")) return poison(*wrong);
+    }
+    return results;
+  };
+  return run_branches(selector, count, run, line);
 }
 
 }  // namespace metronome

@@ -347,6 +347,12 @@ class Loops {
 Loops loop(Values xs, Loops::Body body);
 Loops loop(Values xs, const std::function<Values(const Values&)>& body);
 
+/// `Value::choose` of several values: each branch takes all of `xs`, one or more, and gives as many
+/// values as the others do, of equal types. `selector` is as there.
+using BranchBody = std::function<Values(const Values&)>;
+Values choose(const Values& xs, Value selector, const std::vector<BranchBody>& branches,
+              Line line = Line::here());
+
 /// A buffer's handle and its value at this place of the step: the value that the previous `assign`
 /// of the step left, or the storage's old value.
 struct Buffer {

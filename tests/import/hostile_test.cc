@@ -15,6 +15,7 @@
 #include "metronome/import.h"
 #include "metronome/metronome.h"
 #include "tests/doctest.h"
+#include "tests/executor/logged.h"
 #include "tests/executor/temporary_folder.h"
 
 namespace metronome {
@@ -43,6 +44,14 @@ std::vector<Member> members_of(const std::string& file) {
   }
   zip_discard(archive);
   return all;
+}
+
+/// The JSON of an archive's model.
+Member& model_in(std::vector<Member>& members) {
+  const auto found = std::ranges::find_if(
+      members, [](const Member& member) { return member.name.ends_with("/models/model.json"); });
+  REQUIRE(found != members.end());
+  return *found;
 }
 
 void write_zip(const std::string& file, const std::vector<Member>& members) {
@@ -150,7 +159,7 @@ std::vector<Type> inputs_of(const Json& json) {
 /// Imports a file and lets its nodes join a graph. Anything but a refusal in our words escapes.
 void try_import(const std::string& file, const Json& json) {
   try {
-    const Program imported = program(file);
+    const Program imported = program(file, {.max_iterations = 6});
     Graph g("net");
     Values inputs;
     for (const Type& type : inputs_of(json)) {
@@ -181,6 +190,24 @@ std::vector<std::string> all_programs() {
 
 }  // namespace
 
+TEST_CASE("a schema that is newer in its minor number is read, with a warning") {
+  std::vector<Member> members = members_of("tests/import/programs/mlp.pt2");
+  Json json = Json::parse(model_in(members).bytes);
+  const TemporaryFolder folder;
+  const std::string file = folder.file("net.pt2");
+  for (const auto& [minor, warned] : {std::pair(17, false), std::pair(18, true)}) {
+    json["schema_version"]["minor"] = minor;
+    model_in(members).bytes = json.dump();
+    write_zip(file, members);
+    const tests::Logged log;
+    program(file);
+    CHECK(log.text() == (warned ? fmt::format("warning: {}: its schema is 8.18, and this reads "
+                                              "8.17: what is new in it is not seen\n",
+                                              file)
+                                : ""));
+  }
+}
+
 TEST_CASE("a program whose JSON is changed anywhere is refused, or imports") {
   // METRONOME_DRAWS=2000 and METRONOME_SEED=7: more and others, by hand.
   const char* const asked = std::getenv("METRONOME_DRAWS");
@@ -190,10 +217,8 @@ TEST_CASE("a program whose JSON is changed anywhere is refused, or imports") {
   const std::string file = folder.file("net.pt2");
   for (const std::string& name : all_programs()) {
     std::vector<Member> members = members_of(name);
-    const auto model = std::ranges::find_if(
-        members, [](const Member& member) { return member.name.ends_with("/models/model.json"); });
-    REQUIRE(model != members.end());
-    const Json whole = Json::parse(model->bytes);
+    Member& model = model_in(members);
+    const Json whole = Json::parse(model.bytes);
     Changes changes(std::hash<std::string>()(name) + (seed != nullptr ? std::stoull(seed) : 0));
     for (int i = 0; i < tries; ++i) {
       Json json = whole;
@@ -201,7 +226,7 @@ TEST_CASE("a program whose JSON is changed anywhere is refused, or imports") {
       CAPTURE(name);
       CAPTURE(what);
       INFO(fmt::format("{} {}", name, what));
-      model->bytes = json.dump();
+      model.bytes = json.dump();
       write_zip(file, members);
       try_import(file, json);
     }

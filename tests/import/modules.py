@@ -479,6 +479,72 @@ class Open(nn.Module):
         return torch.cat([x, x * y[:, None]])
 
 
+class Branches(nn.Module):
+    """Several results, a branch within a branch, writes inside of one, and a branch of numbers alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        def above(x):
+            y = self.first(x)
+            y[:, 0].mul_(2)
+            return y, torch.cond(x.mean() > 100, lambda x: x + 1, lambda x: self.second(x) * x, (x,))
+
+        def below(x):
+            return self.second(x).sin(), x * 2
+
+        y, z = torch.cond(x.sum() > 0, above, below, (x,))
+        v, w = torch.cond(x.sum() <= 0, above, below, (y,))
+        number = torch.cond(x.sum() > 0, lambda: torch.ones(2), lambda: torch.zeros(2), ())
+        return y * z, v - w, number
+
+
+def scan(step, carried, sequences, dim=0, reverse=False):
+    """PyTorch's, when it is exported; else a loop of Python: torch 2.11 gives another gradient than that."""
+    if torch.compiler.is_exporting():
+        return torch._higher_order_ops.scan(step, carried, sequences, dim=dim, reverse=reverse)
+    parts = list(sequences.unbind(dim))
+    rows = []
+    for part in reversed(parts) if reverse else parts:
+        carried, row = step(carried, part)
+        rows.append(row)
+    return carried, torch.utils._pytree.tree_map(lambda *each: torch.stack(each), *(rows[::-1] if reverse else rows))
+
+
+def while_loop(condition, body, carried):
+    """As `scan`: torch 2.11 gives another gradient where no iteration runs."""
+    if torch.compiler.is_exporting():
+        return torch._higher_order_ops.while_loop(condition, body, carried)
+    while condition(*carried):
+        carried = body(*carried)
+    return carried
+
+
+class Loops(nn.Module):
+    """A loop that numbers end, after five iterations and after none, and scans from both ends."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x, steps):
+        def step(h, x):
+            h = torch.tanh(self.cell(h) + x)
+            return h, self.out(h)
+
+        last, outputs = scan(step, torch.zeros_like(x[0]), x)
+        (a, b), (sums, backwards) = scan(
+            lambda c, x: ((c[0] + x, c[1] * 2), (c[0] * x, x.sin())), (last, torch.ones(3, 4, dtype=x.dtype)), steps, dim=1, reverse=True
+        )
+        count, y = while_loop(
+            lambda n, y: n < 5, lambda n, y: (n + 1, torch.tanh(self.cell(y))), (torch.zeros((), dtype=torch.int64), last)
+        )
+        none, same = while_loop(lambda n, y: n < 0, lambda n, y: (n + 1, y * 2), (torch.zeros((), dtype=torch.int64), last))
+        return outputs, a, b, sums, backwards, count, y, none, same
+
+
 class Counted(nn.Module):
     def forward(self, x):
         return x.masked_select(x > 0)
@@ -548,6 +614,8 @@ CASES = {
     "no_grad": Case(NoGrad, lambda: (randn(5, 4),)),
     "autocast": Case(Autocast, lambda: (randn(5, 4),), tolerance=0.05),
     "conditional": Case(Conditional, lambda: (randn(3, 4),)),
+    "branches": Case(Branches, lambda: (randn(3, 4),)),
+    "loops": Case(Loops, lambda: (randn(6, 3, 4), randn(3, 2, 4))),
     "dynamic": Case(
         Dynamic, lambda: (randn(3, 2, 4),), fed=lambda: (randn(5, 2, 4),), dynamic=({0: torch.export.Dim("batch")},)
     ),

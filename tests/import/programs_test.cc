@@ -96,7 +96,7 @@ std::string storage_of(std::string name) {
 void check_program(std::string_view name, std::string_view folder) {
   CAPTURE(name);
   const Expected expected(name, folder);
-  const Program imported = program(file_of(name, "pt2", folder));
+  const Program imported = program(file_of(name, "pt2", folder), {.max_iterations = 6});
   Graph g("net");
   Values inputs;
   std::vector<std::string> fed;
@@ -289,11 +289,12 @@ TEST_CASE("an imported encoder is trained below a head of one's own") {
 
 TEST_CASE("programs compute what PyTorch computes, with its gradients") {
   for (const char* name :
-       {"mlp",        "convnet",  "convolutions", "recurrent",        "attention",
-        "encoder",    "language", "elementwise",  "elementwise_more", "shapes",
-        "reductions", "losses",   "frozen",       "functional",       "two_inputs",
-        "layouts",    "made",     "no_grad",      "in_place",         "writes",
-        "picks",      "resized",  "weight_normed"}) {
+       {"mlp",        "convnet",  "convolutions",  "recurrent",        "attention",
+        "encoder",    "language", "elementwise",   "elementwise_more", "shapes",
+        "reductions", "losses",   "frozen",        "functional",       "two_inputs",
+        "layouts",    "made",     "no_grad",       "in_place",         "writes",
+        "picks",      "resized",  "weight_normed", "conditional",      "branches",
+        "loops"}) {
     SUBCASE(name) { check_or_tell(name, kPrograms); }
   }
 }

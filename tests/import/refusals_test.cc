@@ -103,14 +103,9 @@ TEST_CASE("ops without a counterpart are listed at once, with the lines that cal
         "counterpart here\n"
         "  aten.lgamma.default  modules.py:467 in forward, modules.py:469 in forward\n"
         "  aten.special_bessel_j0.default  modules.py:468 in forward");
-  for (const auto& [name, op] : {std::pair("autocast", "higher_order.wrap_with_autocast"),
-                                 std::pair("conditional", "higher_order.cond")}) {
-    CAPTURE(name);
-    CHECK(refusal(file_of(name))
-              .starts_with(fmt::format(
-                  "{}: cannot be imported: it calls an op without a counterpart here\n  {}",
-                  file_of(name), op)));
-  }
+  CHECK(refusal(file_of("autocast"))
+            .starts_with("tests/import/programs/autocast.pt2: cannot be imported: it calls an op "
+                         "without a counterpart here\n  higher_order.wrap_with_autocast"));
 }
 
 TEST_CASE("a write that steps cannot follow is refused, and indices that are a mask of several") {
@@ -160,6 +155,30 @@ TEST_CASE(
   CHECK(refusal(file_of("refused"), {.model = "counted"})
             .starts_with("tests/import/programs/refused.pt2: cannot be imported: a number of "
                          "\"sizes\" of \"masked_select\" is Symbol('u0'"));
+}
+
+TEST_CASE("a loop that numbers end needs the most iterations, and where it would go on gives NaN") {
+  const std::string file = file_of("loops");
+  const std::string cannot = file + ": cannot be imported: ";
+  CHECK(refusal(file) ==
+        cannot +
+            "higher_order.while_loop (modules.py:541 in forward) runs as often as numbers say: "
+            "give the most iterations as the option `max_iterations`");
+  CHECK(refusal(file, {.max_iterations = -1}) == cannot + "`max_iterations` is -1");
+  for (const int most : {4, 5}) {
+    CAPTURE(most);
+    Graph g("net");
+    const Value x = g.input("x", f32, {6, 3, 4}), steps = g.input("steps", f32, {3, 2, 4});
+    const Values made = program(file, {.max_iterations = most})(Values{x, steps});
+    g.output("count", made[5]);
+    g.output("y", made[6]);
+    g.output("same", made[8]);
+    Executable step = compile(g, cpu_replay());
+    step.run({{x, at::ones({6, 3, 4})}, {steps, at::ones({3, 2, 4})}});
+    CHECK(step.read("count").item<std::int64_t>() == most);
+    CHECK(at::isnan(step.read("y")).all().item<bool>() == (most == 4));
+    CHECK(at::isfinite(step.read("same")).all().item<bool>());
+  }
 }
 
 TEST_CASE("operands must be as many and of the types with which a file was exported") {

@@ -212,11 +212,49 @@ Term choose_if(Builder& b, const Step& s, const Term& h) {
   return choose_of(b, s, h, condition(b, s, h, s.numbers[0]));
 }
 
+/// Two values go in, and two of other types come out.
+Term choose_several(Builder& b, const Step& s, const Term& h) {
+  const Term which = condition(b, s, h, s.numbers[0]);
+  const std::string x = b.parameter(s);
+  const int at = b.line_of(s);
+  const std::string begin = fmt::format("[&](const Values& s) {{ const Value {} = s[0];", x);
+  b.opens(s, fmt::format("choose({{{0}, mean({0})}}, {1}, {{{2}", h.text, which.text, begin),
+          "}, " + begin, fmt::format("}}}}); const Value h{0} = r{0}[0] + r{0}[1] * 0.1", at),
+          fmt::format("const Values r{}", at));
+  Shape first;
+  const Line line = b.line(s);
+  const auto branch = [&](std::size_t i) {
+    return [&, i](const Values& v) {
+      const Value result = b.body(s, i,
+                                  {.keep = i == 0 ? nullptr : &first,
+                                   .guarded = true,
+                                   .returns = "return Values{{{0}, s[1] + mean({0})}};"})(v[0])
+                               .value;
+      if (i == 0) first = result.shape();
+      const LineScope scope(&b.graph().emitter(), line);
+      return Values{result, v[1] + mean(result)};
+    };
+  };
+  Value mean_of_all;
+  {
+    const LineScope scope(&b.graph().emitter(), line);
+    mean_of_all = mean(h.value);
+  }
+  const Values results =
+      metronome::choose({h.value, mean_of_all}, which.value, {branch(0), branch(1)}, line);
+  const LineScope scope(&b.graph().emitter(), line);
+  return {results[0] + results[1] * 0.1, ""};
+}
+
 constexpr std::array kControlVerbs = {
-    Verb{"loop_times", 5, 1, 1, loop_times},       Verb{"loop_until", 10, 2, 2, loop_until, true},
-    Verb{"loop_while", 8, 2, 2, loop_while, true}, Verb{"loop_ponder", 5, 1, 1, loop_ponder, true},
-    Verb{"count_used", 3, 0, 0, count_used},       Verb{"choose", 8, 2, 3, choose, true},
+    Verb{"loop_times", 5, 1, 1, loop_times},
+    Verb{"loop_until", 10, 2, 2, loop_until, true},
+    Verb{"loop_while", 8, 2, 2, loop_while, true},
+    Verb{"loop_ponder", 5, 1, 1, loop_ponder, true},
+    Verb{"count_used", 3, 0, 0, count_used},
+    Verb{"choose", 8, 2, 3, choose, true},
     Verb{"choose_if", 8, 2, 2, choose_if, true},
+    Verb{"choose_several", 5, 2, 2, choose_several, true},
 };
 
 }  // namespace

@@ -52,7 +52,7 @@ _EXECUTOR = {
     + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "executor/support"],
     "executor/libtorch": ["graph/ir", "ops/reference", "executor/support"],
     "executor/checkpoint": ["graph/ir", "executor/support"],
-    "executor/import/file": ["graph/ir", "ops"],
+    "executor/import/file": ["graph/ir", "ops", "executor/support"],
     "executor/import/aten": _DECLARED + ["ops", "executor/import/file"],
     "executor/import": _DECLARED + ["ops", "executor/import/file", "executor/import/aten"],
     "executor/pages": [],

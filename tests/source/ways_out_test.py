@@ -17,7 +17,10 @@ ELSEWHERE = {
     "tests/executor/checkpoint/weights_test.cc": [
         "give its scope another name, or save a checkpoint, without options",
     ],
-    "tests/import/refusals_test.cc": ["name one as the option `model`"],
+    "tests/import/refusals_test.cc": [
+        "name one as the option `model`",
+        "give the most iterations as the option `max_iterations`",
+    ],
     "tests/ops/optimizers/adaptive_test.cc": ["give the average another name"],
     "tests/executor/compile/own_ops_test.cc": [
         "name it in CompileOptions::ops, as own_ops<...>(), with a kernel, or give it the rule `lower`",

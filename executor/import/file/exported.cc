@@ -18,6 +18,7 @@
 #include "executor/import/file/archive.h"
 #include "executor/import/file/json.h"
 #include "executor/import/file/sizes.h"
+#include "executor/support/log.h"
 #include "graph/ir/error.h"
 
 namespace metronome::pt2 {
@@ -304,6 +305,11 @@ ExportedProgram read(const std::string& file, std::string_view asked) {
     refuse(fmt::format("its schema is {}.{}, and this reads {}.{}: save it again with torch 2.11",
                        version.value("major", 0), version.value("minor", 0), kMajor, kMinor));
   }
+  if (version.value("minor", 0) > kMinor) {
+    executor::logger().warn(
+        "{}: its schema is {}.{}, and this reads {}.{}: what is new in it is not seen", file,
+        version.value("major", 0), version.value("minor", 0), kMajor, kMinor);
+  }
   const Json& graph_module = member(json, "graph_module", what);
   const Json& graph = member(graph_module, "graph", what);
   ExportedProgram program{.file = file, .model = model};
@@ -354,6 +360,7 @@ ExportedProgram with_sizes(const ExportedProgram& program, const SymbolValues& s
     sized.nodes.clear();
     sized.types.clear();
     sized.strided.clear();
+    sized.prefixes.clear();
     read_nodes(with_numbers(*program.graph, sizes), sized);
     return sized;
   });

@@ -24,11 +24,21 @@ namespace metronome::pt2 {
 
 using Json = nlohmann::json;
 
+/// A graph that a node runs, as a branch of torch.cond: a stretch of the program's nodes.
+struct ExportedRegion {
+  std::string prefix;                     ///< of its values' names: "true_graph_0."
+  std::vector<std::string> inputs = {};   ///< values of its own, which stand for its operands
+  std::vector<std::string> outputs = {};  ///< values
+  std::size_t begin = 0, end = 0;         ///< of `ExportedProgram::nodes`
+};
+
 struct ExportedNode {
   std::string target;                     ///< "aten.conv2d.default"
   std::map<std::string, Json> arguments;  ///< those that are no default
   std::vector<std::string> outputs;       ///< values; "" for one that is not kept
   std::string where;                      ///< the user's line: "net.py:9 in forward"
+  /// Their nodes follow this one.
+  std::vector<ExportedRegion> regions = {};
 };
 
 /// A parameter, a buffer or a constant.
@@ -80,6 +90,7 @@ struct ExportedProgram {
   std::vector<OpenSize> open_sizes = {};
   std::map<std::string, SizeRange> ranges = {};
   std::shared_ptr<const Json> graph = {};  ///< with expressions; absent without symbols
+  std::set<std::string> prefixes = {};     ///< of all regions
   std::set<std::string> strided = {};      ///< values that do not lie row by row in memory
 };
 

@@ -2,11 +2,16 @@
 //
 //   %a = wrap_with_set_grad_enabled(False, submod_1, %x)      %submod_1.sin = aten.sin(%x)
 //   submod_1(%x_1): %sin = aten.sin(%x_1); return %sin        %a = aten.detach(%submod_1.sin)
+//
+// Those of torch.cond and its like stay: their nodes follow the one that runs them.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,7 +32,9 @@ std::string where_of(const Json& node) {
     const std::size_t line = trace.find(", line ", file), in = trace.find(", in ", file);
     if (end == trace.npos || line == trace.npos || in == trace.npos) continue;
     const std::string path = trace.substr(file, end - file);
-    if (!found.empty() && path.find("torch/nn/") != path.npos) continue;
+    // torch's own, and lines of graphs that it has made of the user's functions.
+    const bool others = path.find("torch/nn/") != path.npos || path.starts_with('<');
+    if (!found.empty() && others) continue;
     const std::size_t number = line + 7;
     found = fmt::format("{}:{} in {}", path.substr(path.rfind('/') + 1),
                         trace.substr(number, trace.find(',', number) - number),
@@ -35,6 +42,17 @@ std::string where_of(const Json& node) {
   }
   return found;
 }
+
+/// An op that runs graphs. Its arguments have no names in the file; "" is a graph.
+struct ControlOp {
+  std::string_view target;
+  std::vector<std::string_view> arguments;
+};
+const std::array kControls = {
+    ControlOp{"higher_order.cond", {"predicate", "", "", "operands"}},
+    ControlOp{"higher_order.while_loop", {"", "", "carried", "operands"}},
+    ControlOp{"higher_order.scan", {"", "carried", "sequences", "operands"}},
+};
 
 /// A graph on its way into the program: how its values are called there.
 class GraphReader {
@@ -90,7 +108,7 @@ class GraphReader {
         node.outputs.push_back(kind == "as_tensor" ? new_name(*value, what) : "");
       }
     }
-    if (inline_region(node, inputs, what)) return;
+    if (inline_region(node, inputs, what) || keep_regions(node, inputs, what)) return;
     for (const Json& input : inputs) {
       Json& argument = node.arguments[string_in(input, "name", what)];
       argument = member(input, "arg", what);
@@ -136,6 +154,54 @@ class GraphReader {
            .where = node.where});
     }
     return true;
+  }
+
+  /// Whether the node runs graphs that stay graphs: then it, and their nodes, are now part of the
+  /// program.
+  bool keep_regions(const ExportedNode& node, const Json& inputs, const std::string& what) {
+    const auto control = std::ranges::find(kControls, node.target, &ControlOp::target);
+    if (control == kControls.end()) return false;
+    if (inputs.size() != control->arguments.size()) {
+      refuse(fmt::format("{}, {}, has {} arguments, and not {}", what, node.target, inputs.size(),
+                         control->arguments.size()));
+    }
+    const std::size_t at = program_.nodes.size();
+    program_.nodes.push_back(node);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Json& argument = member(inputs[i], "arg", what);
+      const std::string name(control->arguments[i]);
+      const auto [kind, value] = only_member(argument, what);
+      if (!name.empty()) {
+        Json& kept = program_.nodes[at].arguments[name];
+        kept = argument;
+        rename(kept);
+        continue;
+      }
+      if (kind != "as_graph") refuse(fmt::format("argument {} of {} is no graph", i, what));
+      ExportedRegion region = kept_region(*value, what);
+      program_.nodes[at].regions.push_back(std::move(region));
+    }
+    return true;
+  }
+
+  ExportedRegion kept_region(const Json& region, const std::string& what) {
+    const Json& graph = member(region, "graph", what);
+    ExportedRegion kept{.prefix = fmt::format("{}{}.", prefix_, string_in(region, "name", what))};
+    if (!program_.prefixes.insert(kept.prefix).second) {
+      refuse(fmt::format("two graphs are called \"{}\"", string_in(region, "name", what)));
+    }
+    kept.begin = program_.nodes.size();
+    GraphReader inner(program_, kept.prefix, {});
+    inner.read(graph);
+    kept.end = program_.nodes.size();
+    const auto named = [&](const Json& each) {
+      const std::string name = tensor_name(each, what);
+      if (name.empty()) refuse(fmt::format("a graph of {} takes or gives what is no tensor", what));
+      return inner.name_of(name);
+    };
+    for (const Json& each : list_in(graph, "inputs", what)) kept.inputs.push_back(named(each));
+    for (const Json& each : list_in(graph, "outputs", what)) kept.outputs.push_back(named(each));
+    return kept;
   }
 
   void rename(Json& argument) const {

@@ -169,6 +169,49 @@ TEST_CASE("choose: one branch runs; a selector out of range is clamped and repor
   }
 }
 
+TEST_CASE("choose of several values: each result is the branch's that ran, with its gradient") {
+  Graph g("several");
+  const Value x = g.input("x", f64, {3});
+  const Value first = g.input("first", bool_, {});
+  const Value a = make_parameter(x.emitter(), "a", {f64, {3}}, mt::constant(1.5), Line::here());
+  const Value b = make_parameter(x.emitter(), "b", {f64, {}}, mt::constant(-0.5), Line::here());
+  const auto product = [](const Values& xs) {
+    const Value seen = xs[0].through(counted("product", [](Value h) { return h * 2.0; }));
+    return Values{seen * xs[1], sum(xs[1])};
+  };
+  const auto shift = [&](const Values& xs) {
+    return Values{xs[0].through(counted("shift", mt::tanh)) + b, b * 3.0};
+  };
+  const Values ys = choose({x, a}, first, {product, shift});
+  REQUIRE(ys.size() == 2);
+  g.output("y", ys[0]);
+  g.output("number", ys[1]);
+  g.minimize(sum(ys[0]) + ys[1], Sgd{.lr = 0.25});
+  Runs runs(g);
+  at::Tensor a_now = at::full({3}, 1.5, at::kDouble), b_now = at::full({}, -0.5, at::kDouble);
+  int shifts = 0;
+  for (const bool shifted : {false, true, true, false}) {
+    const at::Tensor numbers = vector_of({0.5, -2, 3});
+    runs.step({{x, numbers}, {first, at::full({}, shifted, at::kBool)}});
+    runs.check_storages();
+    for (const Executable& e : runs.executables) {
+      const at::Tensor y = shifted ? numbers.tanh() + b_now : numbers * 2 * a_now;
+      CHECK(at::allclose(e.read("y"), y));
+      CHECK(at::allclose(e.read("number"), shifted ? b_now * 3 : a_now.sum()));
+    }
+    shifts += shifted;
+    if (shifted) {
+      b_now = b_now - 0.25 * (3 + 3);
+    } else {
+      a_now = a_now - 0.25 * (2 * numbers + 1);
+    }
+    CHECK(at::allclose(runs.executables[0].get("a"), a_now));
+    CHECK(at::allclose(runs.executables[0].get("b"), b_now));
+  }
+  CHECK(runs.executables[0].get("choose/1/shift/count").item<std::int64_t>() == shifts);
+  CHECK(runs.executables[0].get("choose/0/product/count").item<std::int64_t>() == 4 - shifts);
+}
+
 TEST_CASE("decisions that are known when the graph is declared are made as any other") {
   for (const int chosen : {0, 1, 2}) {
     for (const bool halts : {false, true}) {
