@@ -4,14 +4,11 @@ load("@rules_cc//cc:defs.bzl", "cc_library")
 
 _COMMON = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fopenmp"]
 
-# ATen's vector headers (ATen/cpu/vec) choose their width by CPU_CAPABILITY_*, and put it into the
-# namespace CPU_CAPABILITY. Sources put their own code into the namespace METRONOME_ISA.
+# Sources put their own code into the namespace METRONOME_ISA.
 _AVX2 = [
     "-mavx2",
     "-mfma",
     "-mf16c",
-    "-DCPU_CAPABILITY=AVX2",
-    "-DCPU_CAPABILITY_AVX2",
     "-DMETRONOME_ISA=avx2",
 ]
 
@@ -23,8 +20,6 @@ _AVX512 = [
     "-mavx2",
     "-mfma",
     "-mf16c",
-    "-DCPU_CAPABILITY=AVX512",
-    "-DCPU_CAPABILITY_AVX512",
     "-DMETRONOME_ISA=avx512",
 ]
 

@@ -7,7 +7,7 @@ load("//third_party:paths.bzl", "setup_of")
 
 # Headers that are linked into the repository. The wheel carries fmt's as well, of another version
 # than the one Metronome uses, so the folder as a whole must stay off the include path.
-_HEADERS = ["ATen", "c10", "caffe2", "torch", "sleef.h"]
+_HEADERS = ["ATen", "c10", "caffe2", "torch"]
 
 # Prints the folder of torch and the folders of the CUDA libraries that libtorch_cpu itself loads.
 # Looks without importing: torch's Python part needs CUDA libraries that a CPU build does not.

@@ -8,6 +8,7 @@ import copy
 import math
 import time
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -191,7 +192,9 @@ class ModuleWorker:
         module = converted(self.example, DTYPES[dtype]).module
         expected = module.state_dict()
         untouched = {n: t for n, t in self.with_untouched(saved).items() if n in expected}
-        module.load_state_dict(untouched | saved, strict=True)
+        loaded = OrderedDict(untouched | saved)
+        loaded._metadata = expected._metadata  # versions of layouts, which some modules ask for
+        module.load_state_dict(loaded, strict=True)
 
     def gradients_of(self, dtype: str, paths: list[str], file: str) -> dict[str, torch.Tensor]:
         """By PyTorch's names: a weight that is tied has several."""

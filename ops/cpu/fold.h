@@ -47,9 +47,9 @@ struct Fold {
   /// Two folded parts.
   static V join(const V& a, const V& b) {
     if constexpr (kMax) {
-      return at::vec::maximum(a, b);
+      return maximum(a, b);
     } else if constexpr (kMin) {
-      return at::vec::minimum(a, b);
+      return minimum(a, b);
     } else {
       return a + b;
     }
@@ -84,7 +84,7 @@ struct Fold {
   static V part(const T* p, std::int64_t n) {
     const V x = count(load(p, n));
     if constexpr (kMax || kMin) {
-      return V::set(V(start<T>()), x, n);
+      return first(n, x, V(start<T>()));
     } else {
       return x;
     }

@@ -76,7 +76,7 @@ Vector<T> root(const Vector<T>& x) {
     return _mm512_mask_mov_ps(_mm512_fmadd_ps(rest, half, estimate), infinite, x);
   }
 #endif
-  return x.sqrt();
+  return sqrt(x);
 }
 
 template <class T>
@@ -122,7 +122,7 @@ class AdamStep {
       }
     }
     Vec m = get(a_.m + i, place);
-    m = at::vec::fmadd(weight1_, g - m, m);
+    m = fmadd(weight1_, g - m, m);
     const Vec v = get(a_.v + i, place) * beta2_ + weight2_ * g * g;
     p = p + step_ * m / (root(v) * scale_ + eps_);
     put(a_.next_m + i, m, place);
@@ -300,7 +300,7 @@ void average(const T* from, const T* param, const double* share, T* next, std::i
     }
     over_vectors<T>(begin, end, [=](std::int64_t i, auto place) {
       const Vec a = get(from + i, place), p = get(param + i, place);
-      put(next + i, at::vec::fmadd(step, p - a, near ? a : p), place);
+      put(next + i, fmadd(step, p - a, near ? a : p), place);
     });
   });
 }

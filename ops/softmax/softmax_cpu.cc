@@ -36,7 +36,7 @@ Reg<T> exp_of(Reg<T> x) {
 
 template <class T>
 Reg<T> log_of(Reg<T> x) {
-  return Vector<T>(x).log();
+  return log(Vector<T>(x));
 }
 
 /// The two parts of the sum in a logarithm: the largest elements, which add 1 each and are counted,
@@ -71,7 +71,7 @@ Reg<T> log_gradient(Reg<T> g, Reg<T> y, Reg<T> sum) {
   const Reg<T> near =
       S::if_less(half, y, S::if_less(y, S::zero(), S::set(1), S::zero()), S::zero());
   if (S::maximum(near) == T(0)) return plain;
-  const Reg<T> less = Vector<T>(y).expm1();  // p - 1
+  const Reg<T> less = expm1(Vector<T>(y));  // p - 1
   return S::if_less(half, y, S::zero() - g * less - p * (sum - g), plain);
 }
 
@@ -80,8 +80,8 @@ Reg<T> log_gradient(Reg<T> g, Reg<T> y, Reg<T> sum) {
 template <class T>
 Reg<T> log_gradient_or_0(Reg<T> g, Reg<T> y, Reg<T> sum) {
   const Vector<T> zero(T(0));
-  const Vector<T> none = (Vector<T>(g) == zero) & (Vector<T>(sum) == zero);
-  return Vector<T>::blendv(log_gradient<T>(g, y, sum), zero, none);
+  const Mask<T> none = (Vector<T>(g) == zero) & (Vector<T>(sum) == zero);
+  return select(none, zero, Vector<T>(log_gradient<T>(g, y, sum)));
 }
 
 template <class T>
@@ -167,7 +167,7 @@ void forward_column(std::int64_t n, std::int64_t step, bool log_form, const T* x
       }
       total.add(part);
     });
-    const Reg<T> more = Vector<T>(total.rest / total.tops).log1p();
+    const Reg<T> more = log1p(Vector<T>(total.rest / total.tops));
     const Reg<T> shift = log_of<T>(total.tops) + more;
     for (std::int64_t i = 0; i < n; ++i) store(y + i * step, load(x + i * step) - max - shift);
     return;

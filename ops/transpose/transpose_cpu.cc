@@ -4,12 +4,14 @@
 #include "ops/transpose/transpose.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "ops/cpu/copy.h"
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
-#include "ops/cpu/vector.h"
+#include "ops/cpu/simd.h"
 #include "ops/expr/nest.h"
 
 namespace metronome::METRONOME_ISA {
@@ -23,15 +25,61 @@ struct TransposeLoop {
   std::int64_t size, to, from;
 };
 
+using Floats = Simd<float>;
+constexpr int kSide = Floats::kWidth;
+
+/// Exchanges the bit kHalf between the numbers of registers and of lanes, then those above it: a
+/// square of registers is turned once all bits are exchanged.
+template <int kHalf>
+inline void turn(Floats::Reg (&x)[kSide]) {
+  using Places [[gnu::vector_size(sizeof(Floats::Reg))]] = std::int32_t;
+  const auto exchange = [&]<int... k>(std::integer_sequence<int, k...>) {
+    const Places low = {((k & kHalf) != 0 ? kSide + k - kHalf : k)...};
+    const Places high = {((k & kHalf) != 0 ? kSide + k : k + kHalf)...};
+    for (int r = 0; r < kSide; ++r) {
+      if ((r & kHalf) != 0) continue;
+      const Floats::Reg a = x[r], b = x[r + kHalf];
+      x[r] = __builtin_shuffle(a, b, low);
+      x[r + kHalf] = __builtin_shuffle(a, b, high);
+    }
+  };
+  exchange(std::make_integer_sequence<int, kSide>());
+  if constexpr (2 * kHalf < kSide) turn<2 * kHalf>(x);
+}
+
+/// A square of registers, or what there is of it.
+void square(float* to, std::int64_t to_step, const float* from, std::int64_t from_step,
+            std::int64_t rows, std::int64_t columns) {
+  Floats::Reg x[kSide];
+  if (rows >= kSide && columns >= kSide) {
+    for (int r = 0; r < kSide; ++r) x[r] = Floats::load(from + r * from_step);
+    turn<1>(x);
+    for (int c = 0; c < kSide; ++c) Floats::store(to + c * to_step, x[c]);
+    return;
+  }
+  const auto of_row = Floats::mask(std::min<std::int64_t>(columns, kSide));
+  const auto of_column = Floats::mask(std::min<std::int64_t>(rows, kSide));
+  for (int r = 0; r < kSide; ++r) {
+    x[r] = r < rows ? Floats::load(from + r * from_step, of_row) : Floats::zero();
+  }
+  turn<1>(x);
+  for (int c = 0; c < kSide && c < columns; ++c) Floats::store(to + c * to_step, of_column, x[c]);
+}
+
 /// to[c * to_step + r] = from[r * from_step + c], r < rows, c < columns.
 template <class T>
 void tile(T* to, std::int64_t to_step, const T* from, std::int64_t from_step, std::int64_t rows,
           std::int64_t columns) {
   if constexpr (sizeof(T) == 4) {
     // Elements are moved as they are, so floats serve for all of four bytes.
-    at::vec::transpose_mxn<float>(reinterpret_cast<const float*>(from), from_step,
-                                  reinterpret_cast<float*>(to), to_step, static_cast<int>(rows),
-                                  static_cast<int>(columns));
+    const auto* const f = reinterpret_cast<const float*>(from);
+    auto* const t = reinterpret_cast<float*>(to);
+    for (std::int64_t r = 0; r < rows; r += kSide) {
+      for (std::int64_t c = 0; c < columns; c += kSide) {
+        square(t + c * to_step + r, to_step, f + r * from_step + c, from_step, rows - r,
+               columns - c);
+      }
+    }
   } else {
     for (std::int64_t c = 0; c < columns; ++c) {
       for (std::int64_t r = 0; r < rows; ++r) to[c * to_step + r] = from[r * from_step + c];
