@@ -176,11 +176,12 @@ int run(int argc, char** argv) {
   std::string only, isa;
   app.add_option("--threads", threads, "most threads a kernel may use")->check(CLI::Range(1, 1024));
   app.add_option("--only", only, "measure what has this in its name");
-  app.add_option("--isa", isa, "avx2 or avx512")->check(CLI::IsMember({"avx2", "avx512"}));
+  app.add_option("--isa", isa, "portable, avx2 or avx512")
+      ->check(CLI::IsMember({"portable", "avx2", "avx512"}));
   CLI11_PARSE(app, argc, argv);
 
   std::vector<CpuTable> tables;
-  for (const std::string_view each : {"avx512", "avx2"}) {
+  for (const std::string_view each : {"avx512", "avx2", "portable"}) {
     if (!isa.empty() && isa != each) continue;
     if (each == "avx512" && !cpu_features().avx512) continue;
     tables.push_back(cpu_table_of(each));

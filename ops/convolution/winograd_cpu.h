@@ -126,14 +126,10 @@ using FloatReg = Simd<float>::Reg;
 /// Elements 0, 2, ... of `low` and then of `high`; or 1, 3, ...
 template <bool Odd>
 inline FloatReg every_other(FloatReg low, FloatReg high) {
-#ifdef __AVX512F__
-  const __m512i first =
-      _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  return _mm512_permutex2var_ps(low, first + _mm512_set1_epi32(Odd ? 1 : 0), high);
-#else
-  const __m256d pairs = _mm256_castps_pd(_mm256_shuffle_ps(low, high, Odd ? 0xDD : 0x88));
-  return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xD8));
-#endif
+  using Places [[gnu::vector_size(sizeof(FloatReg))]] = std::int32_t;
+  return [&]<int... k>(std::integer_sequence<int, k...>) {
+    return __builtin_shuffle(low, high, Places{2 * k + (Odd ? 1 : 0)...});
+  }(std::make_integer_sequence<int, Simd<float>::kWidth>());
 }
 
 /// A register of elements begin, begin + Step, ... of rows of `width`; zeros beyond a row.
@@ -146,11 +142,7 @@ class RowPart {
       const std::int64_t first = std::clamp<std::int64_t>(-begin, 0, S::kWidth);
       const std::int64_t last = std::clamp<std::int64_t>(width - begin, first, S::kWidth);
       part.begin = begin;
-#ifdef __AVX512F__
       part.mask = static_cast<S::Mask>(S::mask(last) & ~S::mask(first));
-#else
-      part.mask = _mm256_andnot_si256(S::mask(first), S::mask(last));
-#endif
       begin += S::kWidth;
     }
   }

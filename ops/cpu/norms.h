@@ -69,7 +69,7 @@ inline __attribute__((always_inline)) void for_parts(std::int64_t n, std::int64_
                                                      const F& f) {
   for (std::int64_t begin = 0; begin < n; begin += most) f(begin, std::min(most, n - begin));
 }
-constexpr std::int64_t kElementsTogether = 512;
+constexpr std::int64_t kElementsTogether = sizeof(Simd<float>::Reg) > 16 ? 512 : 256;
 constexpr std::int64_t kRowsTogether = 32;
 
 /// The sums of up to four registers; a register's sum has the same bits in every place.
@@ -77,6 +77,7 @@ template <class T, int R>
 inline std::array<T, 4> sums(const typename Simd<T>::Reg (&x)[R]) {
   static_assert(R <= 4);
   std::array<T, 4> result{};
+#ifdef __AVX2__
   if constexpr (std::is_same_v<T, float>) {
     // Halves are added until four lanes are left, then the four rows are added crosswise.
     const auto lanes = [&x](int r) {
@@ -92,9 +93,10 @@ inline std::array<T, 4> sums(const typename Simd<T>::Reg (&x)[R]) {
     const __m128 ab = _mm_unpacklo_ps(a, b) + _mm_unpackhi_ps(a, b);
     const __m128 cd = _mm_unpacklo_ps(c, d) + _mm_unpackhi_ps(c, d);
     _mm_storeu_ps(result.data(), _mm_movelh_ps(ab, cd) + _mm_movehl_ps(cd, ab));
-  } else {
-    for (int r = 0; r < R; ++r) result[static_cast<std::size_t>(r)] = Simd<T>::sum(x[r]);
+    return result;
   }
+#endif
+  for (int r = 0; r < R; ++r) result[static_cast<std::size_t>(r)] = Simd<T>::sum(x[r]);
   return result;
 }
 

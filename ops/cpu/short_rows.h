@@ -36,8 +36,10 @@ class ShortRows {
   template <class Each>
   static void fold(const T* p, std::int64_t rows, std::int64_t n, const Each& each) {
     if (n == 2) return fold_all<2, true>(p, rows, n, each);
-    if (n == 4) return fold_all<4, true>(p, rows, n, each);
-    if (n <= 4) return fold_all<4, false>(p, rows, n, each);
+    if constexpr (kLanes >= 4) {
+      if (n == 4) return fold_all<4, true>(p, rows, n, each);
+      if (n <= 4) return fold_all<4, false>(p, rows, n, each);
+    }
     if constexpr (kLanes >= 8) {
       if (n <= 8) return fold_all<8, false>(p, rows, n, each);
     }

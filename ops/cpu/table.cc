@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "graph/ir/error.h"
@@ -10,7 +12,9 @@
 namespace metronome {
 namespace {
 
-constexpr CpuFeatures kBuilt{.avx2 = METRONOME_BUILDS_AVX2, .avx512 = METRONOME_BUILDS_AVX512};
+constexpr CpuFeatures kBuilt{.portable = METRONOME_BUILDS_PORTABLE,
+                             .avx2 = METRONOME_BUILDS_AVX2,
+                             .avx512 = METRONOME_BUILDS_AVX512};
 
 }  // namespace
 
@@ -38,32 +42,46 @@ CpuTable CpuTable::with(const OwnOps& ops) const {
 }
 
 CpuFeatures cpu_features() {
+#ifdef __x86_64__
   __builtin_cpu_init();
   return {.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
           .avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")};
+#else
+  return {};
+#endif
 }
 
 std::string_view choose_isa(const CpuFeatures& processor, const CpuFeatures& built,
                             std::string_view wanted) {
-  if (!processor.avx2) {
-    throw RunError("this processor lacks AVX2 and FMA, which Metronome's CPU kernels need");
+  struct Set {
+    std::string_view name, needs;
+    bool possible, built;
+  };
+  const Set sets[] = {
+      {"avx512", "AVX-512 (F, BW, VL and DQ)", processor.avx512, built.avx512},
+      {"avx2", "AVX2 and FMA", processor.avx2, built.avx2},
+      {"portable", "", true, built.portable},
+  };
+  const auto asked = std::ranges::find(sets, wanted, &Set::name);
+  if (!wanted.empty() && asked == std::end(sets)) {
+    throw RunError(fmt::format(
+        "METRONOME_ISA={}: no such instruction set; it is portable, avx2 or avx512", wanted));
   }
-  if (!wanted.empty() && wanted != "avx2" && wanted != "avx512") {
-    throw RunError(
-        fmt::format("METRONOME_ISA={}: no such instruction set; it is avx2 or avx512", wanted));
+  const auto widest = std::ranges::find(sets, true, &Set::possible);
+  if (!wanted.empty() && !asked->possible) {
+    throw RunError(fmt::format("METRONOME_ISA={}: this processor lacks {}; take {}", wanted,
+                               asked->needs, widest->name));
   }
-  if (wanted == "avx512" && !processor.avx512) {
-    throw RunError(
-        "METRONOME_ISA=avx512: this processor lacks AVX-512 (F, BW, VL and DQ); take avx2");
+  for (const Set& set : sets) {
+    if (set.possible && set.built && (wanted.empty() || set.name == wanted)) return set.name;
   }
-  if (wanted != "avx2" && processor.avx512 && built.avx512) return "avx512";
-  if (wanted != "avx512" && built.avx2) return "avx2";
+  const auto only = std::ranges::find(sets, true, &Set::built);
   throw RunError(fmt::format(
       "{}this program has kernels for {} alone: build it without --define=metronome_isa={}",
-      wanted.empty() ? "this processor lacks AVX-512, and "
+      wanted.empty() ? fmt::format("this processor lacks {}, and ", only->needs)
                      : fmt::format("METRONOME_ISA={}: ", wanted),
-      built.avx2 ? "avx2" : "avx512", built.avx2 ? "avx2" : "avx512"));
+      only->name, only->name));
 }
 
 CpuTable cpu_table_of(std::string_view isa) {
@@ -72,6 +90,9 @@ CpuTable cpu_table_of(std::string_view isa) {
   }
   if constexpr (kBuilt.avx2) {
     if (isa == "avx2") return avx2::make_cpu_table(isa);
+  }
+  if constexpr (kBuilt.portable) {
+    if (isa == "portable") return portable::make_cpu_table(isa);
   }
   throw InternalError(fmt::format("this program has no kernels for {}", isa));
 }

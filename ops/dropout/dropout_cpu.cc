@@ -21,12 +21,15 @@ typedef std::uint64_t Lanes __attribute__((vector_size(8 * kCountersTogether)));
 
 /// Products of the lower halves of the lanes.
 Lanes product(const Lanes& a, const Lanes& b) {
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
   return reinterpret_cast<Lanes>(
       _mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
-#else
+#elif defined(__AVX2__)
   return reinterpret_cast<Lanes>(
       _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+#else
+  const Lanes low = Lanes{} + 0xFFFFFFFFu;
+  return (a & low) * (b & low);
 #endif
 }
 

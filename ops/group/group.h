@@ -16,6 +16,9 @@ CpuKernel bind(const Group& group, const CpuLaunch& launch);
 namespace avx512 {
 CpuKernel bind(const Group& group, const CpuLaunch& launch);
 }
+namespace portable {
+CpuKernel bind(const Group& group, const CpuLaunch& launch);
+}
 METRONOME_CANDIDATES(Group);
 
 /// One kernel: a source of its own where all members are maps; beside a reduction that one's

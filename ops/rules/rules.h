@@ -37,6 +37,9 @@ using Tensors = std::vector<at::Tensor>;
   namespace avx512 {                                     \
   CpuKernel bind(const Op& op, const CpuLaunch& launch); \
   }                                                      \
+  namespace portable {                                   \
+  CpuKernel bind(const Op& op, const CpuLaunch& launch); \
+  }                                                      \
   void record(const Op& op, const CudaLaunch& launch);   \
   Tensors reference(const Op& op, const Tensors& inputs)
 
@@ -47,6 +50,9 @@ using Tensors = std::vector<at::Tensor>;
   std::vector<Candidate> candidates(const Op& op, const CpuQuery& query); \
   }                                                                       \
   namespace avx512 {                                                      \
+  std::vector<Candidate> candidates(const Op& op, const CpuQuery& query); \
+  }                                                                       \
+  namespace portable {                                                    \
   std::vector<Candidate> candidates(const Op& op, const CpuQuery& query); \
   }                                                                       \
   static_assert(true)

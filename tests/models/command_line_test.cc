@@ -185,7 +185,7 @@ TEST_CASE("a variable of the environment that makes no sense is one message with
   };
   refused("METRONOME_LOG=loud",
           "no such level; give trace, debug, info, warn, error, critical or off");
-  refused("METRONOME_ISA=sse", "no such instruction set; it is avx2 or avx512");
+  refused("METRONOME_ISA=sse", "no such instruction set; it is portable, avx2 or avx512");
   refused("METRONOME_DUMP=/no/folder",
           "/no/folder/mlp-train-0-for_mode.txt cannot be written; name a folder that exists");
 }

@@ -27,6 +27,14 @@ double direct_flops(const Gemm& g) {
 // Above this the own tiles are not offered: they do not block for the caches.
 constexpr double kDirectLimit = 8e6;
 
+bool is_intel() {
+#ifdef __x86_64__
+  return __builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
 int threads_for(const Gemm& gemm, int threads) {
   return gemm.flops() < kParallelFlops ? 1 : threads;
 }
@@ -109,7 +117,7 @@ std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
   if (g.flops() >= kOnednnFlops) libraries = onednn_gemm_candidates(g, team);
   // MKL takes slow paths on processors of other makers. On Intel's own it is even or ahead, but for
   // batches, and where it needs a pass of its own for the bias.
-  const bool mkl_first = g.batch.empty() && !g.bias && __builtin_cpu_is("intel");
+  const bool mkl_first = g.batch.empty() && !g.bias && is_intel();
   libraries.insert(mkl_first ? libraries.begin() : libraries.end(), mkl);
 
   std::vector<Candidate> candidates;

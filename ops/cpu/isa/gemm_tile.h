@@ -131,6 +131,22 @@ constexpr TileTable<T> tile_table() {
   return tile_table<T, TransposeA, Cut>(std::make_index_sequence<kMaxV>());
 }
 
+/// Four floats; the first `count` of them, and zeros.
+#ifdef __AVX2__
+using Quad = __m128;
+inline Quad load_quad(const float* p) { return _mm_loadu_ps(p); }
+inline Quad load_quad(const float* p, std::int64_t count) {
+  const __m128i places = _mm_setr_epi32(0, 1, 2, 3);
+  return _mm_maskload_ps(p, _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int>(count)), places));
+}
+#else
+using Quad = Simd<float>::Reg;
+inline Quad load_quad(const float* p) { return Simd<float>::load(p); }
+inline Quad load_quad(const float* p, std::int64_t count) {
+  return Simd<float>::load(p, Simd<float>::mask(count));
+}
+#endif
+
 /// Transposes four columns of a block of B: out[i] = column i of the block's rows, one per element.
 /// `row(r)` points at the block's row r.
 template <class Row, class Load>
@@ -140,29 +156,35 @@ inline void transpose_columns(const Row& row, const Load& load, Simd<float>::Reg
   Simd<float>::Reg q[4];
 #pragma GCC unroll 4
   for (int r = 0; r < 4; ++r) {
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
     q[r] = _mm512_castps128_ps512(load(row(r)));
     q[r] = _mm512_insertf32x4(q[r], load(row(4 + r)), 1);
     q[r] = _mm512_insertf32x4(q[r], load(row(8 + r)), 2);
     q[r] = _mm512_insertf32x4(q[r], load(row(12 + r)), 3);
-#else
+#elif defined(__AVX2__)
     q[r] = _mm256_insertf128_ps(_mm256_castps128_ps256(load(row(r))), load(row(4 + r)), 1);
+#else
+    q[r] = load(row(r));
 #endif
   }
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
   const auto a = _mm512_unpacklo_ps(q[0], q[1]), b = _mm512_unpackhi_ps(q[0], q[1]);
   const auto c = _mm512_unpacklo_ps(q[2], q[3]), d = _mm512_unpackhi_ps(q[2], q[3]);
   out[0] = _mm512_shuffle_ps(a, c, 0x44);
   out[1] = _mm512_shuffle_ps(a, c, 0xEE);
   out[2] = _mm512_shuffle_ps(b, d, 0x44);
   out[3] = _mm512_shuffle_ps(b, d, 0xEE);
-#else
+#elif defined(__AVX2__)
   const auto a = _mm256_unpacklo_ps(q[0], q[1]), b = _mm256_unpackhi_ps(q[0], q[1]);
   const auto c = _mm256_unpacklo_ps(q[2], q[3]), d = _mm256_unpackhi_ps(q[2], q[3]);
   out[0] = _mm256_shuffle_ps(a, c, 0x44);
   out[1] = _mm256_shuffle_ps(a, c, 0xEE);
   out[2] = _mm256_shuffle_ps(b, d, 0x44);
   out[3] = _mm256_shuffle_ps(b, d, 0xEE);
+#else
+  for (int i = 0; i < 4; ++i) {
+    for (int r = 0; r < 4; ++r) out[i][r] = q[r][i];
+  }
 #endif
 }
 
@@ -173,16 +195,13 @@ void pack_block(const Row& row, std::int64_t k, float* out, std::int64_t width) 
   std::int64_t p = 0;
   for (; p + 4 <= k; p += 4) {
     S::Reg columns[4];
-    transpose_columns(row, [p](const float* x) { return _mm_loadu_ps(x + p); }, columns);
+    transpose_columns(row, [p](const float* x) { return load_quad(x + p); }, columns);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) S::store(out + (p + i) * width, columns[i]);
   }
   if (p == k) return;
-  const __m128i mask =
-      _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int>(k - p)), _mm_setr_epi32(0, 1, 2, 3));
   S::Reg columns[4];
-  transpose_columns(
-      row, [p, mask](const float* x) { return _mm_maskload_ps(x + p, mask); }, columns);
+  transpose_columns(row, [p, k](const float* x) { return load_quad(x + p, k - p); }, columns);
   for (int i = 0; p + i < k; ++i) S::store(out + (p + i) * width, columns[i]);
 }
 

@@ -123,7 +123,7 @@ void check_row(const ExactRow<Wider<T>>& row, const Runner& run) {
                 fmt::format("({:.9g}, {:.9g}) g {:.9g}", x, y, g),
                 k == 0 || !std::isfinite(g) ? 0 : std::abs(g) * Wider<T>(row.steep));
     }
-    const std::string trouble = tally.judge(2);
+    const std::string trouble = tally.judge();
     INFO(trouble);
     CHECK(trouble.empty());
   }

@@ -24,7 +24,7 @@ struct Isa {
 
 /// The builds that this processor can run.
 std::vector<Isa> builds() {
-  std::vector<Isa> result = {{"avx2", avx2::bind}};
+  std::vector<Isa> result = {{"portable", portable::bind}, {"avx2", avx2::bind}};
   if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
     result.push_back({"avx512", avx512::bind});

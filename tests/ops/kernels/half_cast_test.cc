@@ -63,6 +63,7 @@ void check_cast(const at::Tensor& x, Element to) {
   const auto same = [&](const at::Tensor& other) {
     return std::memcmp(ours.data_ptr(), other.data_ptr(), ours.nbytes()) == 0;
   };
+  CHECK(same(by_cpu("portable", x, to)));
   if (cpu_features().avx512) CHECK(same(by_cpu("avx512", x, to)));
   CHECK(same(by_device(x, to)));
 }

@@ -82,7 +82,7 @@ double largest_error(const CpuTable& table, const Sweep& sweep) {
 }  // namespace
 
 TEST_CASE("functions of own making are within their ulps of the true ones") {
-  for (const char* isa : {"avx2", "avx512"}) {
+  for (const char* isa : {"portable", "avx2", "avx512"}) {
     if (isa == std::string("avx512") && !cpu_features().avx512) continue;
     const CpuTable table = cpu_table_of(isa);
     for (const Sweep& sweep : sweeps()) {
