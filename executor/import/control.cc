@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "executor/import/file/exported.h"
+#include "graph/emit/emitter.h"
 #include "graph/ir/structural.h"
 #include "ops/expr/functions.h"
 
@@ -42,7 +43,11 @@ Values cond(const Call& c, const RunRegion& run) {
   const Values operands = tensors(c, "operands");
   // Its own operands may be none, where both branches compute with numbers alone.
   const auto branch = [&](std::size_t region) {
-    return [&run, &operands, region](const Values&) { return run(region, operands); };
+    return [&run, &operands, &c, region](const Values&) {
+      Values made = run(region, operands);
+      if (made.empty()) made.push_back(Value(c.emitter(), ValueId{}));  // a mistake was told
+      return made;
+    };
   };
   return choose({predicate}, predicate, {branch(1), branch(0)}, c.line());
 }

@@ -401,15 +401,11 @@ Values choose(const Values& xs, Value selector, const std::vector<BranchBody>& b
   }
   PathScope verb(emitter, "choose", PathScope::Kind::verb);
   const auto run = [&](int i) {
-    const std::size_t mistakes = emitter->mistakes.size();
     const Values results = branches[static_cast<std::size_t>(i)](xs);
     const auto poison = [&](const Requirement& requirement) {
       return Values(std::max<std::size_t>(results.size(), 1),
                     mistake(emitter, line, "choose cannot join its branches", xs, requirement));
     };
-    if (emitter->mistakes.size() > mistakes) {
-      return Values(std::max<std::size_t>(results.size(), 1), Value(emitter, ValueId{}));
-    }
     if (results.empty()) {
       return poison({fmt::format("one result or more of a branch, but branch {} gives none", i)});
     }

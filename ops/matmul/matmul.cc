@@ -222,6 +222,11 @@ std::vector<Case> Matmul::cases() {
       make("large", {128, 150}, {150, 170}),
       make("large, b transposed", {128, 150}, {170, 150}, nt),
       make("large, a transposed", {150, 128}, {150, 170}, tn),
+      make("several blocks of terms", {64, 1100}, {1100, 70}),
+      make("several blocks of terms, b transposed", {64, 1100}, {70, 1100}, nt),
+      make("several blocks of terms, a transposed", {1100, 64}, {1100, 70}, tn),
+      make("several blocks of terms, addend", {64, 1100}, {1100, 70}, {.accumulate = true},
+           {64, 70}),
       make("batched", {3, 2, 5, 9}, {3, 2, 9, 17}),
       make("batched, b transposed", {6, 16, 2}, {6, 16, 2}, nt),
       make("one b for a batch", {3, 5, 9}, {9, 17}),
@@ -305,6 +310,7 @@ std::vector<Case> Linear::cases() {
       make("middle", {96, 70}, 130),
       make("large", {128, 150}, 170),
       make("large, no bias", {128, 150}, 170, false),
+      make("several blocks of terms", {64, 1100}, 70),
   };
 }
 

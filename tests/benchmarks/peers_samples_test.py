@@ -43,7 +43,7 @@ class Options(unittest.TestCase):
     def test_modules_and_a_learner_do_not_go_with_it(self):
         self.assert_refused(
             "--modules does not go with --samples, so leave one out: it trains exported modules "
-            "beside PyTorch eager, in f32 on one CPU",
+            "beside PyTorch, in f32 on one CPU",
             *("--samples", "--modules"),
         )
         self.assert_refused(

@@ -49,7 +49,7 @@ if command -v python3 >/dev/null; then
   refuses 2 'unrecognized arguments: --fly' peers --fly
   refuses 2 '--rounds: 3 are too few, say 7 or more' peers --rounds 3
   refuses 2 '--tf32 needs --device cuda: a CPU has no TF32' peers --tf32
-  refuses 2 '--modules does not go with --evaluate, so leave one out: it trains exported modules beside PyTorch eager, in f32 on one CPU' \
+  refuses 2 '--modules does not go with --evaluate, so leave one out: it trains exported modules beside PyTorch, in f32 on one CPU' \
     peers --evaluate --modules
   refuses 2 '--samples does not go with --rounds, so leave one out: it compares single ops with PyTorch eager, untimed, in f32 on one thread of a CPU' \
     peers --samples --rounds 9

@@ -59,12 +59,13 @@ std::chrono::seconds time_to_compute() {
 }
 
 TEST_CASE("replay, stepwise and eager agree on random programs, and gradients are slopes") {
-  const Tally tally = for_seeds(60, time_to_compute(), Kind::valid);
+  const Tally tally = for_seeds(100, time_to_compute(), Kind::valid);
   // The programs are what they are meant to be.
   CHECK(tally.varying_loops * 8 > tally.loops);
   CHECK(tally.gradients > 3 * tally.gradient_programs);
   CHECK(tally.sensitive * 20 <= tally.programs);
-  CHECK(tally.diverged * 100 <= tally.programs);
+  // 9 of 1,000 do; of so few programs two more may by chance.
+  CHECK(tally.diverged * 100 <= tally.programs + 200);
 }
 
 TEST_CASE("data decide in most random programs") {

@@ -24,7 +24,8 @@ double direct_flops(const Gemm& g) {
   return 1.5e6;
 }
 
-// Above this the own tiles are not offered: they do not block for the caches.
+// Above this the own tiles are not offered where libraries take several threads: they share out the
+// products of a batch, and packed panels, alone.
 constexpr double kDirectLimit = 8e6;
 
 bool is_intel() {
@@ -126,7 +127,8 @@ std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
   // One tile reads a packed B from front to back once, however large it is.
   constexpr std::int64_t kRowsOfTile = 4;
   const bool streams = packs_once(g) && g.m <= kRowsOfTile;
-  if (each > direct_flops(g) && (each <= kDirectLimit || streams)) candidates.push_back(direct);
+  const bool offered = each <= kDirectLimit || streams || threads == 1;
+  if (each > direct_flops(g) && offered) candidates.push_back(direct);
   return candidates;
 }
 

@@ -7,13 +7,14 @@
 //                                      tile of 5 rows     tile of 7 rows
 //                                      tile of 4 rows
 //
-// A tile's sums stay in registers over all of k (gemm_tile.h), so nothing is cut along k for the
-// caches. All tiles of a panel run one after the other and read the same columns of B. A transposed
-// B is packed into scratch, panel by panel, as [k, width]; one that no step changes is packed when
-// it has changed, all panels one behind the other. A panel's two kernels, for tiles of `rows` rows
-// and of one row less, are looked up once, when the product is bound. Threads share out the
-// products of a batch, and the panels of a B that is packed once; else a product runs on one
-// thread.
+// A large product is cut along k into blocks for the caches, too: all tiles of a panel run one
+// after the other and read the same block of its columns, which is small enough for the
+// second-level cache. A tile adds its sums to C after so many terms in any case (gemm_tile.h), so
+// the cut changes no bits. The block is packed into scratch, as [terms, width], where B is
+// transposed or many tiles read it; a B that no step changes is packed when it has changed, all
+// panels one behind the other. A panel's two kernels, for tiles of `rows` rows and of one row less,
+// are looked up once, when the product is bound. Threads share out the products of a batch, and the
+// panels of a B that is packed once; else a product runs on one thread.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -85,14 +86,27 @@ std::vector<Panel<T>> panels(const Gemm& g) {
   return result;
 }
 
-// Elements that packing needs for one thread: one panel of B, rounded up to a multiple of 16
+// Terms of a block: its columns of a panel take half of a second-level cache of 256 KiB.
+constexpr std::int64_t kTermsOfBlock = 4 * kTermsTogether;
+
+// Tiles from which a block of B that lies as it is read is packed all the same: the rows of a
+// wide B lie in as many pages.
+constexpr std::int64_t kTilesToPack = 8;
+
+template <class T>
+bool packs_blocks(const Gemm& g) {
+  if (g.transpose_b) return true;
+  return g.k > kTermsTogether && g.m > kTilesToPack * max_rows(kMaxV);
+}
+
+// Elements that packing needs for one thread: a block of a panel, rounded up to a multiple of 16
 // elements, a cache line of f32 or two of f64.
 template <class T>
 std::int64_t pack_elements(const Gemm& g) {
-  if (!g.transpose_b) return 0;
+  if (!packs_blocks<T>(g)) return 0;
   constexpr std::int64_t W = Simd<T>::kWidth;  // elements of a register
   const std::int64_t width = std::min<std::int64_t>((g.n + W - 1) / W, kMaxV) * W;
-  return (g.k * width + 15) / 16 * 16;
+  return (std::min(g.k, kTermsOfBlock) * width + 15) / 16 * 16;
 }
 
 template <class T>
@@ -102,34 +116,65 @@ struct DirectGemm {
   const T* bias = nullptr;
 
   void operator()(const T* a, const T* b, const T* addend, T* c, T* pack) const {
+    const bool packs = packs_blocks<T>(g) && pack != nullptr;
     for (const Panel<T>& p : panels) {
-      if (g.transpose_b) {
-        pack_panel(p, b, pack);
-        run_panel(p, a, pack, p.width, addend, c);
-      } else {
-        run_panel(p, a, b + p.column, g.ldb, addend, c);
-      }
+      for_blocks([&](std::int64_t first, std::int64_t terms) {
+        if (packs) {
+          pack_block(p, b, first, terms, pack);
+          run_block(p, a, pack, p.width, first, terms, addend, c);
+        } else {
+          run_block(p, a, b + first * g.ldb + p.column, g.ldb, first, terms, addend, c);
+        }
+      });
     }
   }
 
-  void pack_panel(const Panel<T>& p, const T* b, T* pack) const {
-    pack_transposed(b + p.column * g.ldb, g.ldb, g.k, p.columns, pack, p.width);
+  /// f(first, terms) for the blocks of k; once where there are no terms.
+  template <class F>
+  void for_blocks(const F& f) const {
+    std::int64_t first = 0;
+    do {
+      f(first, std::min(g.k - first, kTermsOfBlock));
+      first += kTermsOfBlock;
+    } while (first < g.k);
   }
 
-  /// `b`: the panel's columns of B, not transposed.
-  void run_panel(const Panel<T>& p, const T* a, const T* b, std::int64_t ldb, const T* addend,
-                 T* c) const {
+  void pack_block(const Panel<T>& p, const T* b, std::int64_t first, std::int64_t terms,
+                  T* pack) const {
+    if (g.transpose_b) {
+      return pack_transposed(b + p.column * g.ldb + first, g.ldb, terms, p.columns, pack, p.width);
+    }
+    for (std::int64_t i = 0; i < terms; ++i) {
+      const T* const row = b + (first + i) * g.ldb + p.column;
+      std::copy_n(row, p.columns, pack + i * p.width);
+    }
+  }
+
+  /// All blocks of a panel that is packed as [k, width].
+  void run_panel(const Panel<T>& p, const T* a, const T* b, const T* addend, T* c) const {
+    for_blocks([&](std::int64_t first, std::int64_t terms) {
+      run_block(p, a, b + first * p.width, p.width, first, terms, addend, c);
+    });
+  }
+
+  /// `b`: the block, not transposed.
+  void run_block(const Panel<T>& p, const T* a, const T* b, std::int64_t ldb, std::int64_t first,
+                 std::int64_t terms, const T* addend, T* c) const {
     Tile<T> t;
     t.lda = g.lda;
-    t.k = g.k;
+    t.k = terms;
     t.ldc = g.ldc;
     t.last = p.last;
     t.b = b;
     t.ldb = ldb;
-    t.a = a;
+    t.a = a + first * (g.transpose_a ? g.lda : 1);
     t.c = c + p.column;
-    if (bias) t.start = bias + p.column;
-    if (addend) t.more = addend + p.column;
+    if (first == 0) {
+      if (bias) t.start = bias + p.column;
+      if (addend) t.more = addend + p.column;
+    } else {
+      t.more = t.c;
+    }
     const std::int64_t a_step = g.transpose_a ? 1 : g.lda;
     std::int64_t rows = p.rows;
     for (std::int64_t i = 0; i < p.tiles; ++i) {
@@ -137,7 +182,7 @@ struct DirectGemm {
       (i < p.tall ? p.tile : p.lower)(t);
       t.a += rows * a_step;
       t.c += rows * g.ldc;
-      if (addend) t.more += rows * g.ldc;
+      if (t.more) t.more += rows * g.ldc;
     }
   }
 };
@@ -187,14 +232,14 @@ class PackedGemm {
     for (std::int64_t i = begin; i < end; ++i) {
       const Panel<T>& p = direct_.panels[static_cast<std::size_t>(i)];
       direct_.run_panel(p, static_cast<const T*>(data_.a),
-                        packed_->template data<T>() + direct_.g.k * p.column, p.width,
+                        packed_->template data<T>() + direct_.g.k * p.column,
                         static_cast<const T*>(data_.addend), static_cast<T*>(data_.c));
     }
   }
 
   void pack(T* out) const {
     for (const Panel<T>& p : direct_.panels) {
-      direct_.pack_panel(p, static_cast<const T*>(data_.b), out);
+      direct_.pack_block(p, static_cast<const T*>(data_.b), 0, direct_.g.k, out);
       out += direct_.g.k * p.width;
     }
   }
