@@ -24,7 +24,7 @@ _AVX512 = [
 ]
 
 # What every x86-64 processor has, and any other processor.
-_PORTABLE = ["-DMETRONOME_ISA=portable"]
+PORTABLE = ["-DMETRONOME_ISA=portable"]
 
 def _if_built(isa, then, otherwise = []):
     """Selects `then` where kernels for `isa` are built: all are, or it alone (//third_party:only_...)."""
@@ -45,7 +45,7 @@ def isa_library(name, srcs, hdrs = [], textual_hdrs = [], deps = [], copts = [],
       copts: further compiler flags of all builds.
       **kwargs: of cc_library, for all of them (visibility, tags, ...).
     """
-    for isa, flags in [("portable", _PORTABLE), ("avx2", _AVX2), ("avx512", _AVX512)]:
+    for isa, flags in [("portable", PORTABLE), ("avx2", _AVX2), ("avx512", _AVX512)]:
         cc_library(
             name = name + "_" + isa,
             srcs = srcs,

@@ -90,10 +90,12 @@ class Op {
     return function ? function(rules(), std::forward<Operands>(operands)...) : Result();
   }
 
+#ifdef __cpp_rtti  // kernels are also compiled without
   template <class T>
   const T* as() const {
     return kind() == typeid(T) ? static_cast<const T*>(rules()) : nullptr;
   }
+#endif
 };
 
 /// The elements of the largest operand or result.

@@ -1,15 +1,13 @@
 // Chooses how a convolution runs.
 #include "ops/convolution/convolution.h"
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <span>
 
-#include "graph/ir/error.h"
 #include "ops/convolution/convolution_cpu.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -177,7 +175,7 @@ CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& d
     case Maker::nccl:
       break;
   }
-  throw InternalError(fmt::format("{} makes no convolution on a CPU", name_of(choice.maker)));
+  own_mistake("a convolution by a maker that has none on a CPU");
 }
 
 std::vector<Candidate> candidates(const Convolution& op, const CpuQuery& q) {

@@ -23,11 +23,11 @@
 #include <utility>
 #include <vector>
 
-#include "graph/ir/error.h"
 #include "ops/convolution/convolution_cpu.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/packed.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -313,7 +313,7 @@ CpuKernel bind_onednn_convolution(const ConvolutionTask& task, const Convolution
   bound->stream = dnnl::stream(bound->engine);
   bound->threads = choice.threads;
   const auto description = find(bound->engine, task, choice.algorithm == kPlain);
-  if (!description) throw InternalError("oneDNN has no such convolution");
+  if (!description) own_mistake("oneDNN has no such convolution");
   bound->steps.emplace(bound->engine, task, data, *description);
   if (task.bias && task.result == Result::input) {
     bound->bias = static_cast<const float*>(data.bias);

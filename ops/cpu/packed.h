@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <new>
 
-#include "graph/ir/error.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 
@@ -21,8 +20,8 @@ class Packed {
   /// `version` changes when the operand does.
   Packed(std::size_t bytes, const std::uint64_t* version)
       : data_(allocate(bytes)), version_(version) {
-    if (version == nullptr) throw InternalError("a steady operand without a version");
-    if (data_ == nullptr) throw std::bad_alloc();
+    if (version == nullptr) own_mistake("a steady operand without a version");
+    if (data_ == nullptr) no_memory();
   }
 
   template <class T>

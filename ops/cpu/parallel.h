@@ -1,7 +1,9 @@
 // Threads inside a kernel: a static partition, so that equal thread counts give equal bits.
 #pragma once
 
+#ifdef _OPENMP
 #include <omp.h>
+#endif
 
 #include <algorithm>
 #include <concepts>
@@ -27,7 +29,8 @@ constexpr std::int64_t part_size(int threads, std::int64_t n, std::int64_t grain
 /// f(begin, end) or f(begin, end, part) for at most `threads` parts of [0, n), each but the last a
 /// multiple of `grain`. Part p is [p * part_size, (p + 1) * part_size): it depends on the arguments
 /// alone. Parts below `threads`; nothing is called for n == 0. A plain call where one thread is
-/// asked for. `f` must not throw.
+/// asked for; plain calls one after the other where this is compiled without OpenMP. `f` must not
+/// throw.
 template <class F>
 void parallel_for(int threads, std::int64_t n, std::int64_t grain, const F& f) {
   const auto call = [&f](std::int64_t begin, std::int64_t end, int part) {
@@ -43,12 +46,18 @@ void parallel_for(int threads, std::int64_t n, std::int64_t grain, const F& f) {
     call(0, n, 0);
     return;
   }
+#ifdef _OPENMP
   // The team is always of the size asked for, even where there are fewer parts: libgomp ends
   // threads when a team shrinks and starts them anew when it grows.
 #pragma omp parallel num_threads(threads)
   for (std::int64_t part = omp_get_thread_num(); part * size < n; part += omp_get_num_threads()) {
     call(part * size, std::min(n, (part + 1) * size), static_cast<int>(part));
   }
+#else
+  for (std::int64_t part = 0; part * size < n; ++part) {
+    call(part * size, std::min(n, (part + 1) * size), static_cast<int>(part));
+  }
+#endif
 }
 
 }  // namespace metronome

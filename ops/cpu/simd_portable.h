@@ -28,11 +28,7 @@ struct Portable {
     return places < static_cast<Whole>(count);
   }
   static Reg zero() { return Reg{}; }
-  static Reg set(T x) {
-    Reg all;
-    for (int i = 0; i < kWidth; ++i) all[i] = x;
-    return all;
-  }
+  static Reg set(T x) { return x - Reg{}; }
   static Reg load(const T* p) {
     Reg x;
     std::memcpy(&x, p, sizeof(x));

@@ -13,11 +13,11 @@
 #include <limits>
 #include <type_traits>
 
-#include "graph/ir/error.h"
 #include "ops/cpu/formulas.h"
 #include "ops/cpu/rows.h"
 #include "ops/elementwise/elementwise_cpu.h"
 #include "ops/rules/by_element.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -188,7 +188,7 @@ void half_sums(const RowAttributes&, void* out, const void* const* in, const std
 RowFunction row_function(Function function, Element element) {
   const RowFunction row =
       kRowFunctions[static_cast<std::size_t>(function)][static_cast<std::size_t>(element)];
-  if (row == nullptr) throw InternalError("an elementwise function without a kernel for its type");
+  if (row == nullptr) own_mistake("an elementwise function without a kernel for its type");
   return row;
 }
 

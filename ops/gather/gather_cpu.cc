@@ -8,6 +8,7 @@
 #include "ops/cpu/parallel.h"
 #include "ops/gather/index_walk.h"
 #include "ops/rules/by_element.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -135,7 +136,7 @@ CpuKernel bind(const ScatterAdd& op, const CpuLaunch& launch) {
       return launch.inputs[1].element == i32 ? scatter_add<T, std::int32_t>(op, launch)
                                              : scatter_add<T, std::int64_t>(op, launch);
     }
-    throw InternalError("a scatter_add without a kernel for its type");
+    own_mistake("a scatter_add without a kernel for its type");
   });
 }
 

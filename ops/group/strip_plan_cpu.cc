@@ -14,7 +14,6 @@
 #include <cstring>
 #include <utility>
 
-#include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 #include "ops/concat/concat.h"
 #include "ops/cpu/runs.h"
@@ -22,6 +21,7 @@
 #include "ops/expand/expand.h"
 #include "ops/expr/nest.h"
 #include "ops/rules/by_element.h"
+#include "ops/rules/mistake.h"
 #include "ops/slice/slice.h"
 
 namespace metronome::METRONOME_ISA {
@@ -45,7 +45,7 @@ StripStep row_of(const Group& group, const Group::Member& member) {
   } else if (member.op->as<Expand>() != nullptr) {
     step.row = copy_row(size_of(element));
   } else {
-    throw InternalError("a group on a CPU with a member that it has no row function for");
+    own_mistake("a group on a CPU with a member that it has no row function for");
   }
   return step;
 }

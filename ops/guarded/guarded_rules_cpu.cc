@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "graph/ir/error.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows.h"
 #include "ops/guarded/guarded_rules.h"
 #include "ops/rules/by_element.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -39,7 +39,7 @@ void copy(std::byte* to, const std::byte* from, std::int64_t bytes, int threads)
 CpuKernel bind(const Guard& op, const CpuLaunch& launch) {
   return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
     if constexpr (std::is_integral_v<decltype(x)>) return guard<decltype(x)>(op, launch);
-    throw InternalError("a guard that a floating number decides");
+    own_mistake("a guard that a floating number decides");
   });
 }
 

@@ -22,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include "graph/ir/error.h"
 #include "ops/cpu/fold.h"
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
@@ -30,6 +29,7 @@
 #include "ops/expr/nest.h"
 #include "ops/rules/axis.h"
 #include "ops/rules/by_element.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -333,7 +333,7 @@ auto walk_of(Reduce::Kind kind, const ReduceLoops& l, std::int64_t results)
     return kind == Kind::norm ? walk_over<Kind::norm, T>(l, results)
                               : walk_over<Kind::sum_squares, T>(l, results);
   }
-  throw InternalError("a reduction without a kernel for its type");
+  own_mistake("a reduction without a kernel for its type");
 }
 
 template <class T>
@@ -341,7 +341,7 @@ CpuKernel reduce(const Reduce& op, const CpuLaunch& launch) {
   const Type& in = launch.inputs[0];
   const bool mean = op.kind == Reduce::Kind::mean;
   if (mean && !std::is_floating_point_v<T>) {
-    throw InternalError("a reduction without a kernel for its type");
+    own_mistake("a reduction without a kernel for its type");
   }
   const std::int64_t results = launch.outputs[0].numel();
   if (in.numel() == 0) {
@@ -379,7 +379,7 @@ CpuKernel bind(const Reduce& op, const CpuLaunch& launch) {
   return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
     using T = decltype(x);
     if constexpr (!std::is_same_v<T, bool> && !kIsHalf<T>) return reduce<T>(op, launch);
-    throw InternalError("a reduction without a kernel for its type");
+    own_mistake("a reduction without a kernel for its type");
   });
 }
 
@@ -415,7 +415,7 @@ CpuKernel bind(const ArgMax& op, const CpuLaunch& launch) {
   return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
     using T = decltype(x);
     if constexpr (!std::is_same_v<T, bool> && !kIsHalf<T>) return argmax<T>(op, launch);
-    throw InternalError("an argmax without a kernel for its type");
+    own_mistake("an argmax without a kernel for its type");
   });
 }
 

@@ -1,15 +1,13 @@
 // The one place that makes a C++ type of an element type, or of its size.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
-#include "graph/ir/error.h"
 #include "graph/ir/half.h"
 #include "graph/ir/type.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome {
 
@@ -37,7 +35,7 @@ auto with_element(Element element, F f) {
     case f16:
       return f(Float16());
   }
-  throw InternalError("an element type out of range");
+  own_mistake("an element type out of range");
 }
 
 /// f(T()) with float or double, for what computes in these alone. Throws InternalError for others.
@@ -55,7 +53,7 @@ auto with_floating(Element element, F f) {
     case f16:
       break;
   }
-  throw InternalError(fmt::format("a kernel of f32 and f64 is asked for {}", name_of(element)));
+  own_mistake("a kernel of f32 and f64 is asked for another type");
 }
 
 /// f(T()) with an unsigned type of that many bytes, for what moves elements and reads none. Throws
@@ -72,7 +70,7 @@ auto with_size(std::size_t bytes, F f) {
     case 8:
       return f(std::uint64_t());
   }
-  throw InternalError(fmt::format("elements of {} bytes", bytes));
+  own_mistake("elements of a size that no type has");
 }
 
 }  // namespace metronome

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "graph/ir/error.h"
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
 #include "ops/rules/by_element.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -101,7 +101,7 @@ CpuKernel bind(const Sort& op, const CpuLaunch& launch) {
   return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
     using T = decltype(x);
     if constexpr (!std::is_same_v<T, bool>) return sort<T>(op, launch);
-    throw InternalError("a sort without a kernel for its type");
+    own_mistake("a sort without a kernel for its type");
   });
 }
 

@@ -1,15 +1,13 @@
 // Chooses how a matrix product runs.
 #include "ops/cpu/gemm.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 #include <utility>
 
-#include "graph/ir/error.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -134,7 +132,7 @@ std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
 
 CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const Candidate& choice) {
   if (gemm.bias && gemm.addend) {
-    throw InternalError("a matrix product with a bias and an addend: no kernel adds both");
+    own_mistake("a matrix product with a bias and an addend: no kernel adds both");
   }
   const Gemm g = collapse(gemm);
   switch (choice.maker) {
@@ -149,7 +147,7 @@ CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const Candidate& cho
     case Maker::nccl:
       break;
   }
-  throw InternalError(fmt::format("{} makes no matrix product on a CPU", name_of(choice.maker)));
+  own_mistake("a matrix product by a maker that has none on a CPU");
 }
 
 }  // namespace metronome::METRONOME_ISA

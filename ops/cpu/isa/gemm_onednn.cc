@@ -16,9 +16,9 @@
 #include <memory>
 #include <optional>
 
-#include "graph/ir/error.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/onednn.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -120,7 +120,7 @@ CpuKernel bind_onednn_gemm(const Gemm& g, const GemmData& data, int threads) {
   bound->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
   bound->stream = dnnl::stream(bound->engine);
   const auto description = describe(bound->engine, g);
-  if (!description) throw InternalError("oneDNN has no such matrix product");
+  if (!description) own_mistake("oneDNN has no such matrix product");
   bound->primitive = dnnl::matmul(*description);
   bound->threads = threads;
   const auto add = [&](int name, const memory::desc& desc, const void* pointer) {
