@@ -71,8 +71,11 @@ Values while_loop(const Call& c, const RunRegion& run, std::int64_t max_iteratio
   const Value unfinished = results.back();
   results.pop_back();
   for (Value& result : results) {
-    if (!is_floating(result.type().element)) continue;
-    const Operand nothing(std::numeric_limits<double>::quiet_NaN(), c.line());
+    const Element element = result.type().element;
+    if (element == bool_) continue;
+    const double lowest = element == i32 ? -0x1p30 : -0x1p52;
+    const Operand nothing(is_floating(element) ? std::numeric_limits<double>::quiet_NaN() : lowest,
+                          c.line());
     result = where(unfinished, nothing, {result, c.line()}, c.line());
   }
   return results;

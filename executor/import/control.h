@@ -13,7 +13,7 @@ namespace metronome::pt2 {
 using RunRegion = std::function<Values(std::size_t index, const Values& operands)>;
 
 /// The results of a node with regions. A while_loop runs at most `max_iterations` times, 1 or more;
-/// if it would go on, its floating results are NaN. Throws Unsupported.
+/// if it would go on, its results are NaN, those of integers -2^52, or -2^30. Throws Unsupported.
 Values run_control(const Call& call, const RunRegion& run, std::int64_t max_iterations);
 
 /// Whether that node needs a bound of its iterations.

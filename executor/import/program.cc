@@ -152,7 +152,10 @@ class ProgramCall {
     const std::size_t before = at_.emitter->mistakes.size();
     for (const ExportedTensor& tensor : program_.tensors) make(tensor);
     if (at_.emitter->mistakes.size() > before) return {};
-    for (std::size_t i = 0; i < inputs.size(); ++i) at_.values[program_.inputs[i]] = inputs[i];
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      at_.values[program_.inputs[i]] = inputs[i];
+      if (is_floating(inputs[i].type().element)) with_gradient_.insert(program_.inputs[i]);
+    }
     return run_nodes(0, program_.nodes.size()) ? outputs() : Values();
   }
 
@@ -221,6 +224,7 @@ class ProgramCall {
         make_parameter(emitter, path, tensor.type, values(tensor.numbers), at_.line);
     const auto id = emitter->graph.find_storage(join_path(emitter->scopes.back().storages, path));
     if (!tensor.trained && id) emitter->graph.set_trainable(*id, false);
+    if (tensor.trained) with_gradient_.insert(tensor.value);
   }
 
   bool run_nodes(std::size_t begin, std::size_t end) {
@@ -246,6 +250,7 @@ class ProgramCall {
                                       to_string(type))};
       }
       at_.values[region.inputs[i]] = operands[i];
+      if (is_floating(type.element)) with_gradient_.insert(region.inputs[i]);
     }
     const ExportedRegion* const outer = std::exchange(region_, &region);
     const bool whole = run_nodes(region.begin, region.end);
@@ -307,8 +312,18 @@ class ProgramCall {
                                    to_string(made[k].type()))});
       }
       at_.values[node.outputs[k]] = made[k];
+      if (is_floating(made[k].type().element)) note_gradient(node, node.outputs[k]);
     }
     return true;
+  }
+
+  /// Notes a value that a node makes, if a gradient flows through the node to one of its operands.
+  void note_gradient(const ExportedNode& node, const std::string& value) {
+    if (node.no_grad || computed(node.target) == "aten.detach") return;
+    const bool flows = std::ranges::any_of(Views::read_by(node), [&](const std::string& read) {
+      return with_gradient_.contains(read);
+    });
+    if (flows) with_gradient_.insert(value);
   }
 
   /// A write changes what a name stands for, and all views of the same memory.
@@ -322,7 +337,19 @@ class ProgramCall {
                                std::ranges::find(region_->inputs, root) != region_->inputs.end())) {
       throw Unsupported{"it writes to an operand of the graph that it lies in"};
     }
-    Value value = made[0];
+    // Autograd does not see a write where it is off, or through a detached alias: what is written
+    // gets no gradient, and what was there would keep its own.
+    bool unseen = call.node().no_grad;
+    for (const MemoryView* view = views_.find(name); view; view = views_.find(view->of)) {
+      unseen = unseen || computed(program_.nodes[view->node].target) == "aten.detach";
+    }
+    if (unseen && with_gradient_.contains(root)) {
+      throw Unsupported{
+          "it writes where autograd is off, or through detach, to what has a gradient: write to a "
+          "clone"};
+    }
+    Value value = unseen ? stop_gradient(made[0], at_.line) : made[0];
+    if (!unseen) note_gradient(call.node(), root);
     while (const MemoryView* view = views_.find(name)) {
       const Call made_by(program_, program_.nodes[view->node], at_);
       value = write_back(made_by, *view, made_by.named(view->of), value);
@@ -343,6 +370,7 @@ class ProgramCall {
   void show(const std::string& root, Value value, std::size_t index) {
     at_.values[root] = value;
     for (const std::string& name : views_.read_later(root, index)) {
+      if (with_gradient_.contains(root)) with_gradient_.insert(name);
       const MemoryView& view = *views_.find(name);
       const ExportedNode& node = program_.nodes[view.node];
       require_view(node, view);
@@ -391,6 +419,7 @@ class ProgramCall {
   std::int64_t max_iterations_;
   ProgramValues at_;
   const ExportedRegion* region_ = nullptr;      ///< whose nodes run
+  std::set<std::string> with_gradient_;         ///< values that a gradient may flow through
   std::map<std::string, std::string> made_as_;  ///< [tensor]: its value, for others of its memory
 };
 

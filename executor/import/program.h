@@ -12,8 +12,9 @@ namespace metronome {
 
 struct ProgramOptions {
   std::string model = {};  ///< of an archive that holds several
-  /// The most iterations of each while_loop, which a file with one asks for. The floating results
-  /// of one that would go on are NaN.
+  /// The most iterations of each while_loop, which a file with one asks for. The results of one
+  /// that would go on are NaN, those of integers -2^52, or -2^30 of i32. Each iteration is
+  /// unrolled.
   std::int64_t max_iterations = 0;
 };
 

@@ -148,7 +148,7 @@ Views::Views(const ExportedProgram& program) {
   };
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const ExportedNode& node = program.nodes[i];
-    for (const auto& [name, argument] : node.arguments) note_reads(argument, i);
+    for (const std::string& read : read_by(node)) last_read_[read] = i;
     const bool same = gives_operand(node);
     if ((!same && kind_of(computed(node.target)) == nullptr) || flag_of(node, "copy", false))
       continue;
@@ -192,13 +192,22 @@ void Views::note_writes(const ExportedProgram& program) {
   }
 }
 
-void Views::note_reads(const Json& argument, std::size_t node) {
-  if (argument.is_object() && argument.contains("name") && argument["name"].is_string()) {
-    last_read_[argument["name"].get<std::string>()] = node;
-  }
+namespace {
+
+void add_names(const Json& argument, std::vector<std::string>& names) {
+  const std::string name = name_in(argument);
+  if (!name.empty()) names.push_back(name);
   if (argument.is_structured()) {
-    for (const Json& part : argument) note_reads(part, node);
+    for (const Json& part : argument) add_names(part, names);
   }
+}
+
+}  // namespace
+
+std::vector<std::string> Views::read_by(const ExportedNode& node) {
+  std::vector<std::string> names;
+  for (const auto& [name, argument] : node.arguments) add_names(argument, names);
+  return names;
 }
 
 std::string Views::self_of(const ExportedNode& node) {

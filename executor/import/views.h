@@ -35,6 +35,8 @@ class Views {
 
   /// The value that a node writes to, or views; "" for a node without.
   static std::string self_of(const ExportedNode& node);
+  /// The values that a node reads.
+  static std::vector<std::string> read_by(const ExportedNode& node);
   /// Null for a value that has memory of its own.
   const MemoryView* find(const std::string& value) const;
   /// The value in whose memory this one lies.
@@ -46,7 +48,6 @@ class Views {
   bool may_be_written(const std::string& root) const { return written_.contains(root); }
 
  private:
-  void note_reads(const Json& argument, std::size_t node);
   void note_writes(const ExportedProgram& program);
 
   std::map<std::string, MemoryView> views_;

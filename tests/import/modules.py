@@ -545,6 +545,55 @@ class Loops(nn.Module):
         return outputs, a, b, sums, backwards, count, y, none, same
 
 
+class UnseenWrites(nn.Module):
+    """Writes that autograd does not see, to a constant and to buffers: no gradient comes of what they write."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.register_buffer("queue", torch.randn(6, 4))
+        self.register_buffer("history", torch.zeros(2, 3, 4))
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        q, k = self.query(x), self.key(x)
+        zeros = torch.zeros(3, 4)
+        with torch.no_grad():
+            self.queue[2:5] = k
+            self.history[1] = q
+            self.history[:, 0].copy_(k[:2])
+            self.mean.mul_(0.9).add_(0.1 * q.mean(0))
+            zeros[0] = k[0]
+            zeros[1:].add_(q[1:])
+        self.history.detach()[0, 1] = q[0]
+        copy = q * 1
+        copy[0] = k[0]
+        return q @ self.queue.t(), k + zeros, q * self.mean, self.history * k, copy * q
+
+
+class WritesWithoutGrad(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = self.linear(x)
+        with torch.no_grad():
+            y[0].mul_(2)
+        return y
+
+
+class WritesDetached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = self.linear(x)
+        y.detach().copy_(y.round())
+        return y
+
+
 class Counted(nn.Module):
     def forward(self, x):
         return x.masked_select(x > 0)
@@ -558,6 +607,8 @@ REFUSED = {
     "puts_several": PutsSeveral,
     "unknown": Unknown,
     "counted": Counted,
+    "without_grad": WritesWithoutGrad,
+    "detached": WritesDetached,
 }
 
 
@@ -614,6 +665,7 @@ CASES = {
     "no_grad": Case(NoGrad, lambda: (randn(5, 4),)),
     "autocast": Case(Autocast, lambda: (randn(5, 4),), tolerance=0.05),
     "conditional": Case(Conditional, lambda: (randn(3, 4),)),
+    "unseen_writes": Case(UnseenWrites, lambda: (randn(3, 4),)),
     "branches": Case(Branches, lambda: (randn(3, 4),)),
     "loops": Case(Loops, lambda: (randn(6, 3, 4), randn(3, 2, 4))),
     "dynamic": Case(

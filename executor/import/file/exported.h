@@ -37,6 +37,7 @@ struct ExportedNode {
   std::map<std::string, Json> arguments;  ///< those that are no default
   std::vector<std::string> outputs;       ///< values; "" for one that is not kept
   std::string where;                      ///< the user's line: "net.py:9 in forward"
+  bool no_grad = false;                   ///< it lies in a region of torch.no_grad
   /// Their nodes follow this one.
   std::vector<ExportedRegion> regions = {};
 };

@@ -58,8 +58,11 @@ const std::array kControls = {
 class GraphReader {
  public:
   GraphReader(ExportedProgram& program, std::string prefix,
-              std::map<std::string, std::string> operands)
-      : program_(program), prefix_(std::move(prefix)), names_(std::move(operands)) {}
+              std::map<std::string, std::string> operands, bool no_grad)
+      : program_(program),
+        prefix_(std::move(prefix)),
+        names_(std::move(operands)),
+        no_grad_(no_grad) {}
 
   void read(const Json& graph) {
     for (const auto& [name, meta] : member(graph, "tensor_values", "the graph").items()) {
@@ -99,6 +102,7 @@ class GraphReader {
       if (node.target.starts_with(prefix)) node.target.erase(0, prefix.size());
     }
     node.where = where_of(json);
+    node.no_grad = no_grad_;
     const Json& inputs = list_in(json, "inputs", what);
     for (const Json& output : list_in(json, "outputs", what)) {
       const auto [kind, value] = only_member(output, "an output of " + what);
@@ -142,7 +146,7 @@ class GraphReader {
       operands[tensor_name(taken[i], what)] = name_of(outer);
     }
     GraphReader inner(program_, fmt::format("{}{}.", prefix_, string_in(region, "name", what)),
-                      std::move(operands));
+                      std::move(operands), no_grad ? !enabled : no_grad_);
     inner.read(graph);
     const Json& given = list_in(graph, "outputs", what);
     for (std::size_t i = 0; i < given.size() && i < node.outputs.size(); ++i) {
@@ -191,7 +195,7 @@ class GraphReader {
       refuse(fmt::format("two graphs are called \"{}\"", string_in(region, "name", what)));
     }
     kept.begin = program_.nodes.size();
-    GraphReader inner(program_, kept.prefix, {});
+    GraphReader inner(program_, kept.prefix, {}, no_grad_);
     inner.read(graph);
     kept.end = program_.nodes.size();
     const auto named = [&](const Json& each) {
@@ -219,12 +223,13 @@ class GraphReader {
   std::string prefix_;
   std::map<std::string, std::string> names_;  ///< in the program, by the graph's own
   std::set<std::string> made_;                ///< by the graph's own names
+  bool no_grad_;
 };
 
 }  // namespace
 
 void read_nodes(const Json& graph, ExportedProgram& program) {
-  GraphReader(program, "", {}).read(graph);
+  GraphReader(program, "", {}, false).read(graph);
 }
 
 }  // namespace metronome::pt2
