@@ -81,7 +81,7 @@ ISA_DEFINES = (
 )
 
 def isa_test(name, program, **kwargs):
-    """Checks that a linked program holds AVX-512 instructions only in code built for AVX-512.
+    """Checks that a linked program holds instructions of AVX-512 and AVX only in code built for them.
 
     Args:
       name: the test.

@@ -27,7 +27,8 @@ import zlib
 
 import safetensors.torch
 import torch
-from modules import CASES, REFUSED, Open
+from modules import CASES
+from refused import REFUSED, Open
 from torch.export.pt2_archive._package import package_pt2
 from torch.utils import _pytree
 
