@@ -3,6 +3,7 @@
 // and 1.1, log and log1p 0.9, pow of f32 0.51 (tests/ops/kernels/math_test.cc).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>

@@ -2,7 +2,6 @@
 // the operators that formulas are written in. Integers wrap around.
 #pragma once
 
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <cstring>

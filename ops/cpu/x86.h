@@ -12,8 +12,8 @@
 
 namespace metronome::METRONOME_ISA {
 
-/// The intrinsics' numbers.
-constexpr int number_of(Rounding mode) {
+/// The numbers of intrinsics: constants without optimization, too.
+consteval int number_of(Rounding mode) {
   switch (mode) {
     case Rounding::to_nearest:
       return _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
@@ -26,7 +26,7 @@ constexpr int number_of(Rounding mode) {
   }
   return _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
 }
-constexpr int number_of(Order order) {
+consteval int number_of(Order order) {
   switch (order) {
     case Order::equal:
       return _CMP_EQ_OQ;
