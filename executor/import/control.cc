@@ -68,7 +68,9 @@ Values while_loop(const Call& c, const RunRegion& run, std::int64_t max_iteratio
   const auto condition = [](const Values& xs) { return xs.back(); };
   Values results =
       loop(joined(first, decided), body).while_true(condition, max_iterations, c.line());
-  const Value unfinished = results.back();
+  if (results[0].poisoned()) return {};
+  const Value unfinished =
+      reported(results.back(), fmt::format("beyond_max_iterations_{}", max_iterations), c.line());
   results.pop_back();
   for (Value& result : results) {
     const Element element = result.type().element;

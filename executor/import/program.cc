@@ -22,6 +22,7 @@
 #include "executor/import/aten/call.h"
 #include "executor/import/control.h"
 #include "executor/import/file/exported.h"
+#include "executor/import/file/json.h"
 #include "executor/import/views.h"
 #include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
@@ -169,7 +170,8 @@ class ProgramCall {
     const std::string what = fmt::format("program \"{}\" cannot join the graph", program_.file);
     if (inputs.size() != program_.inputs.size()) {
       return refuse(what, inputs,
-                    {fmt::format("{} operands, but {}", program_.inputs.size(), inputs.size())});
+                    {fmt::format("{} operand{}, but {}", program_.inputs.size(),
+                                 program_.inputs.size() == 1 ? "" : "s", inputs.size())});
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].type() == program_.types.at(program_.inputs[i])) continue;
@@ -213,6 +215,13 @@ class ProgramCall {
       return;
     }
     made_as_[tensor.name] = tensor.value;
+    if (tensor.kind == ExportedTensor::Kind::parameter && size_of(tensor.type.element) < 4) {
+      refuse(fmt::format("program \"{}\" cannot join the graph", program_.file), {},
+             {fmt::format("parameters of f32 or f64, which small updates change, but \"{}\" of {}",
+                          tensor.name, name_of(tensor.type.element)),
+              "export the module in f32: module.float()"});
+      return;
+    }
     const std::string path = path_of(tensor.name);
     if (tensor.kind == ExportedTensor::Kind::buffer) {
       const Buffer made = make_buffer(emitter, path, tensor.type, values(tensor.numbers), at_.line);
@@ -290,8 +299,9 @@ class ProgramCall {
       return refuse(what, {},
                     {fmt::format("an op that has a counterpart, but {}", unsupported.why)});
     } catch (const Json::exception& error) {
-      return refuse(what, {},
-                    {fmt::format("arguments as torch.export writes them, but {}", error.what())});
+      return refuse(
+          what, {},
+          {fmt::format("arguments as torch.export writes them, but {}", reason_of(error))});
     } catch (const std::out_of_range&) {
       return refuse(what, {}, {"lists as long as torch.export writes them"});
     } catch (const std::bad_alloc&) {  // of sizes that the file claims
@@ -299,7 +309,7 @@ class ProgramCall {
     } catch (const std::length_error&) {
       return refuse(what, {}, {"sizes for which there is memory"});
     }
-    if (at_.emitter->mistakes.size() > before) return false;
+    if (at_.emitter->mistakes.size() > before) return name_node(node, before);
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k].empty()) continue;
       if (k >= made.size() || !made[k].present()) continue;  // nothing reads it
@@ -315,6 +325,19 @@ class ProgramCall {
       if (is_floating(made[k].type().element)) note_gradient(node, node.outputs[k]);
     }
     return true;
+  }
+
+  /// Mistakes that ops of ours told from number `first` on get the node's line; false.
+  bool name_node(const ExportedNode& node, std::size_t first) {
+    auto& mistakes = at_.emitter->mistakes;
+    for (std::size_t i = first; i < mistakes.size(); ++i) {
+      // One of a region's nodes has named its own.
+      if (mistakes[i].find(fmt::format("program \"{}\"", program_.file)) != std::string::npos)
+        continue;
+      mistakes[i] +=
+          fmt::format("\n  for        {} of program \"{}\"", described(node), program_.file);
+    }
+    return false;
   }
 
   /// Notes a value that a node makes, if a gradient flows through the node to one of its operands.

@@ -527,6 +527,18 @@ class UnseenWrites(nn.Module):
         return q @ self.queue.t(), k + zeros, q * self.mean, self.history * k, copy * q
 
 
+class WholeNumbers(nn.Module):
+    """Arithmetic of i64 and i32, of both signs."""
+
+    def forward(self, x, n):
+        d, small = 2 * n - 1, n.int()
+        quotients = n // 2, n // d, 17 // d, n.div(3, rounding_mode="trunc"), n.div(d, rounding_mode="trunc"), small // 3
+        rests = n % 3, n % d, 17 % d, torch.fmod(n, 3), torch.fmod(n, d), small % 5
+        powers = n**0, n**1, n**2, n**5, small**3, ~n, ~small
+        same = torch.floor(n), torch.ceil(n), torch.round(n), torch.trunc(n), n.square(), n.abs(), n.sign(), -n
+        return quotients, rests, powers, same, n / 2, n.clamp(-1, 3), n.sum(), n.prod(), x * (n % 3)
+
+
 @dataclasses.dataclass
 class Case:
     """A module, the inputs of its export and of its expected numbers, and how it is exported."""
@@ -582,6 +594,7 @@ CASES = {
     "conditional": Case(Conditional, lambda: (randn(3, 4),)),
     "unseen_writes": Case(UnseenWrites, lambda: (randn(3, 4),)),
     "branches": Case(Branches, lambda: (randn(3, 4),)),
+    "whole_numbers": Case(WholeNumbers, lambda: (randn(3, 4), randint(19, (3, 4)) - 9)),
     "loops": Case(Loops, lambda: (randn(6, 3, 4), randn(3, 2, 4))),
     "dynamic": Case(
         Dynamic, lambda: (randn(3, 2, 4),), fed=lambda: (randn(5, 2, 4),), dynamic=({0: torch.export.Dim("batch")},)

@@ -289,12 +289,12 @@ TEST_CASE("an imported encoder is trained below a head of one's own") {
 
 TEST_CASE("programs compute what PyTorch computes, with its gradients") {
   for (const char* name :
-       {"mlp",        "convnet",      "convolutions",  "recurrent",        "attention",
-        "encoder",    "language",     "elementwise",   "elementwise_more", "shapes",
-        "reductions", "losses",       "frozen",        "functional",       "two_inputs",
-        "layouts",    "made",         "no_grad",       "in_place",         "writes",
-        "picks",      "resized",      "weight_normed", "conditional",      "branches",
-        "loops",      "unseen_writes"}) {
+       {"mlp",        "convnet",       "convolutions",  "recurrent",        "attention",
+        "encoder",    "language",      "elementwise",   "elementwise_more", "shapes",
+        "reductions", "losses",        "frozen",        "functional",       "two_inputs",
+        "layouts",    "made",          "no_grad",       "in_place",         "writes",
+        "picks",      "resized",       "weight_normed", "conditional",      "branches",
+        "loops",      "unseen_writes", "whole_numbers"}) {
     SUBCASE(name) { check_or_tell(name, kPrograms); }
   }
 }

@@ -56,15 +56,15 @@ TEST_CASE("a file that is no program is refused, and says why") {
   changed[changed.find("weight_0") + 120] ^= 0x40;  // in its bytes
   write(file, changed);
   CHECK(refusal(file) == file + ": cannot be imported: \"mlp/data/weights/weight_0\" is damaged");
-  CHECK(
-      refusal(file_of("mlp"), {.model = "other"}) ==
-      "tests/import/programs/mlp.pt2: cannot be imported: it has no model \"other\"; it has model");
+  CHECK(refusal(file_of("mlp"), {.model = "other"}) ==
+        "tests/import/programs/mlp.pt2: cannot be imported: it has no model \"other\"; it has "
+        "\"model\"");
 }
 
 TEST_CASE("of several models in an archive one is named as the option model") {
   CHECK(refusal(file_of("several")) ==
         "tests/import/programs/several.pt2: cannot be imported: it has several models: name one as "
-        "the option `model`; it has act, judge");
+        "the option `model`; it has \"act\", \"judge\"");
   Graph g("net");
   const Value x = g.input("x", f32, {2, 3});
   g.output("action", x.scope("actor", program(file_of("several"), {.model = "act"})));
@@ -123,6 +123,7 @@ TEST_CASE("a write that steps cannot follow is refused, and indices that are a m
         std::tuple("detached", "aten.copy_.default (refused.py:",
                    "it writes where autograd is off, or through detach, to what has a gradient: "
                    "write to a clone"),
+        std::tuple("bits", "aten.__and__.Scalar (refused.py:", "it takes bits of i64"),
         std::tuple("puts_several", "aten.index_put.default (refused.py:",
                    "its indices are a mask, and its values several")}) {
     CAPTURE(model);
@@ -160,7 +161,43 @@ TEST_CASE(
   g.validate();
   CHECK(refusal(file_of("refused"), {.model = "counted"})
             .starts_with("tests/import/programs/refused.pt2: cannot be imported: a number of "
-                         "\"sizes\" of \"masked_select\" is Symbol('u0'"));
+                         "\"sizes\" of \"masked_select\" is u0, and not a number: export it with "
+                         "sizes that are (aten.masked_select.default, refused.py:"));
+}
+
+TEST_CASE("a parameter of half precision is refused, with what exports another") {
+  Graph g("net");
+  const Program halves = program(file_of("refused"), {.model = "halves"});
+  static_cast<void>(halves(g.input("x", f32, {2, 3})));
+  const std::string text = error_of<GraphError>([&] { g.validate(); });
+  CHECK(text.ends_with(
+      "program \"tests/import/programs/refused.pt2\" cannot join the graph\n"
+      "  requires   parameters of f32 or f64, which small updates change, but \"linear.weight\" of "
+      "bf16\n"
+      "  way out    export the module in f32: module.float()"));
+}
+
+TEST_CASE("a division of whole numbers by 0, or of some that are too large, is a fault") {
+  Graph g("net");
+  const Value x = g.input("x", f32, {2, 3});
+  const Program divides = program(file_of("refused"), {.model = "divides_by_zero"});
+  const Values made = divides(Values{x});
+  g.output("quotient", made[0]);
+  g.output("rest", made[1]);
+  Executable step = compile(g, cpu_replay());
+  step.run({{x, at::ones({2, 3})}});
+  CHECK_FALSE(step.fault());
+  CHECK(step.read("quotient").eq(7).all().item<bool>());
+  CHECK(step.read("rest").eq((std::int64_t{1} << 53) % 5).all().item<bool>());
+  for (const auto& [number, name] :
+       {std::pair(0, "division_by_zero"), std::pair(2, "beyond_2_53")}) {
+    Executable again = compile(g, cpu_replay());
+    again.run({{x, at::full({2, 3}, static_cast<float>(number))}});
+    REQUIRE(again.fault());
+    CAPTURE(*again.fault());
+    CHECK(again.fault()->starts_with(fmt::format("index_select \"{}", name)));
+    CHECK(again.fault()->ends_with(": index 1 is out of range 0 to 0"));
+  }
 }
 
 TEST_CASE("a loop that numbers end needs the most iterations, and where it would go on gives NaN") {
@@ -181,10 +218,24 @@ TEST_CASE("a loop that numbers end needs the most iterations, and where it would
     g.output("same", made[8]);
     Executable step = compile(g, cpu_replay());
     step.run({{x, at::ones({6, 3, 4})}, {steps, at::ones({3, 2, 4})}});
+    const auto fault = step.fault();
+    CHECK(fault.has_value() == (most == 4));
+    if (fault) {
+      CAPTURE(*fault);
+      CHECK(fault->find("beyond_max_iterations_4/") != std::string::npos);
+      CHECK(fault->ends_with(": index 1 is out of range 0 to 0"));
+    }
     CHECK(step.read("count").item<std::int64_t>() == (most == 4 ? -(std::int64_t{1} << 52) : 5));
     CHECK(at::isnan(step.read("y")).all().item<bool>() == (most == 4));
     CHECK(at::isfinite(step.read("same")).all().item<bool>());
   }
+  Graph g("net");
+  const Value x = g.input("x", f32, {6, 3, 4}), steps = g.input("steps", f32, {3, 2, 4});
+  static_cast<void>(program(file, {.max_iterations = 2'000'000})(Values{x, steps}));
+  const std::string text = error_of<GraphError>([&] { g.validate(); });
+  CAPTURE(text);
+  CHECK(text.find("for        higher_order.while_loop (modules.py:497 in forward) of program "
+                  "\"tests/import/programs/loops.pt2\"") != std::string::npos);
 }
 
 TEST_CASE("operands must be as many and of the types with which a file was exported") {
@@ -208,7 +259,7 @@ TEST_CASE("operands must be as many and of the types with which a file was expor
     const Value x = g.input("x", f32, {4, 8});
     for (const Value& y : mlp(Values{x, x})) CHECK(y.poisoned());
   });
-  CHECK(two.find("requires   1 operands, but 2") != std::string::npos);
+  CHECK(two.find("requires   1 operand, but 2") != std::string::npos);
   CHECK(
       error_of<GraphError>([&] { mlp(Value()); })
           .ends_with("program \"tests/import/programs/mlp.pt2\" needs a value of a graph to begin "

@@ -76,6 +76,28 @@ class Counted(nn.Module):
         return x.masked_select(x > 0)
 
 
+class Bits(nn.Module):
+    def forward(self, x):
+        return x.long() & 3
+
+
+class Halves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3, bias=False).to(torch.bfloat16)
+
+    def forward(self, x):
+        return self.linear(x.bfloat16())
+
+
+class DividesByZero(nn.Module):
+    """It divides by 0 where x is 0, which PyTorch refuses of whole numbers; and by more than 2^53 holds."""
+
+    def forward(self, x):
+        n = x.long()
+        return 7 // n, n * (1 << 53) % 5
+
+
 REFUSED = {
     "copy": WritesCopy,
     "expanded": WritesExpanded,
@@ -83,6 +105,9 @@ REFUSED = {
     "puts_several": PutsSeveral,
     "unknown": Unknown,
     "counted": Counted,
+    "bits": Bits,
+    "divides_by_zero": DividesByZero,
+    "halves": Halves,
     "without_grad": WritesWithoutGrad,
     "detached": WritesDetached,
 }

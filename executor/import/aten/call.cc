@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "ops/language/indexing.h"
+
 namespace metronome::pt2 {
 namespace {
 
@@ -246,6 +248,14 @@ void Call::assign_buffer(const char* name, Value next) const {
   for (const auto& [value, other] : at_.buffers) {  // it may have several names
     if (other.buffer.storage == written.storage) at_.values[value] = next;
   }
+}
+
+Value reported(Value bad, const std::string& what, Line line) {
+  const PathScope scope(bad.emitter(), what, PathScope::Kind::user);
+  const Value table = make_constant(bad.emitter(), 1.0, {f32, {1}}, line);
+  const Value index = bad.reshape({bad.type().numel()}, line).cast(i64, line);
+  const Value read = index_select(table, 0, index, line);
+  return equal({read, line}, {0, line}).reshape(bad.shape(), line);
 }
 
 // ---- wrappers ----------------------------------------------------------------------------------

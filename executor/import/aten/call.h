@@ -113,6 +113,10 @@ class Call {
 /// The outputs of a node, those first that the file names; at least one.
 using Translation = std::function<Values(const Call&)>;
 
+/// The bool as it is. A step in which any of its elements holds reports a fault, which names `what`
+/// as part of a path: an index into a table of one element.
+Value reported(Value bad, const std::string& what, Line line);
+
 /// log(exp(a) + exp(b)), element by element, without overflow.
 Value log_sum(Operand a, Operand b);
 

@@ -1,9 +1,12 @@
 // Elementwise functions of ATen, in the words of ours. Operands are cast to the element of the
 // result first, as ATen's promotion has it; of comparisons to one that holds both.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -71,10 +74,93 @@ Operand times(const Operand& x, double factor, Line line) {
   return {x.value * Operand(factor, line), line};
 }
 
+// ---- whole numbers -----------------------------------------------------------------------------
+
+bool is_whole(const Call& c) { return !is_floating(c.output().element); }
+
+/// An operand of a division of whole numbers, in f64, which holds those of magnitude 2^53 at most.
+Operand exact(const Call& c, const char* name) {
+  const Operand x = c.promoted_operand(name);
+  if (x.number) return x;
+  const Value real = x.value.cast(f64, c.line());
+  if (x.value.element() != i64) return {real, c.line()};
+  const Value large = abs(real, c.line()) > Operand(0x1p53, c.line());
+  const Value kept =
+      where(reported(large, "beyond_2_53", c.line()), {0, c.line()}, {real, c.line()}, c.line());
+  return {kept, c.line()};
+}
+
+/// The same of a divisor, which is not 0: PyTorch throws.
+Operand exact_divisor(const Call& c) {
+  const Operand y = exact(c, "other");
+  if (y.number && *y.number == 0) throw Unsupported{"it divides by 0"};
+  if (y.number) return y;
+  const Value zero = reported(equal(y, {0, c.line()}), "division_by_zero", c.line());
+  return {where(zero, {1, c.line()}, y, c.line()), c.line()};
+}
+
+/// A division, or what it leaves, of whole numbers or others.
+template <class F>
+Value divided(const Call& c, F function) {
+  if (!is_whole(c)) return function(c.promoted_operand("self"), c.promoted_operand("other"));
+  const Operand x = exact(c, "self"), y = exact_divisor(c);
+  if (x.number) {
+    const Value all = make_constant(c.emitter(), *x.number, {f64, c.output().shape}, c.line());
+    return function({all, c.line()}, y).cast(c.output().element, c.line());
+  }
+  return function(x, y).cast(c.output().element, c.line());
+}
+
+template <class F>
+void add_division(Table& table, const char* name, F function) {
+  table[std::string("aten.") + name] = [function](const Call& c) {
+    return Values{divided(c, function)};
+  };
+}
+
+/// x / y toward zero: what fmod leaves out is a whole multiple of y.
+Value whole_quotient(Operand x, Operand y) { return (x - fmod(x, y)) / y; }
+
+/// A product of so many factors x, which wraps around as PyTorch's does.
+Value whole_power(const Call& c) {
+  const Operand x = c.operand("self"), exponent = c.operand("exponent");
+  if (x.number || !exponent.number) throw Unsupported{"its exponent is a tensor of whole numbers"};
+  auto left = static_cast<std::int64_t>(*exponent.number);
+  if (left < 0) throw Unsupported{fmt::format("its exponent is {}, of whole numbers", left)};
+  Value power = c.promoted("self");
+  std::optional<Value> product;
+  for (; left > 0; left /= 2) {
+    if (left % 2 == 1) product = product ? *product * power : power;
+    if (left > 1) power = power * power;
+  }
+  return product ? *product : make_constant(c.emitter(), 1.0, c.output(), c.line());
+}
+
+/// A function of bools, for ops that take the bits of other types, too.
+template <class F>
+void add_bits(Table& table, const char* name, F function) {
+  table[std::string("aten.") + name] = [function](const Call& c) {
+    if (c.output().element != bool_) {
+      throw Unsupported{fmt::format("it takes bits of {}", name_of(c.output().element))};
+    }
+    return Values{function(c.promoted_operand("self"), c.promoted_operand("other"))};
+  };
+}
+
+/// Whole numbers stay what they are.
+template <class F>
+void add_rounding(Table& table, const char* name, F function) {
+  table[std::string("aten.") + name] = [function](const Call& c) {
+    const Value x = c.promoted("self");
+    return Values{is_whole(c) ? x : function(x, c.line())};
+  };
+}
+
 Values divide(const Call& c) {
-  const Operand a = c.promoted_operand("self"), b = c.promoted_operand("other");
   const std::string mode = c.text("rounding_mode", "");
-  if (mode == "floor") return {floor_divide(a, b)};
+  if (mode == "floor") return {divided(c, floor_divide)};
+  if (mode == "trunc" && is_whole(c)) return {divided(c, whole_quotient)};
+  const Operand a = c.promoted_operand("self"), b = c.promoted_operand("other");
   const Value quotient = a / b;
   return {mode == "trunc" ? trunc(quotient, c.line()) : quotient};
 }
@@ -247,7 +333,6 @@ void add_formulas(Table& t) {
     return Values{where(equal(x, zero), c.promoted_operand("values"), Operand(step, line), line)};
   };
   add_binary(t, "logical_xor", not_equal);
-  add_binary(t, "bitwise_xor", not_equal);
   t["aten.addcmul"] = [](const Call& c) { return added_product(c, false); };
   t["aten.addcdiv"] = [](const Call& c) { return added_product(c, true); };
   t["aten.lerp"] = [](const Call& c) {
@@ -289,9 +374,9 @@ void add_functions(Table& t) {
   add_unary(t, "log", log);
   add_unary(t, "expm1", expm1);
   add_unary(t, "log1p", log1p);
-  add_unary(t, "floor", floor);
-  add_unary(t, "ceil", ceil);
-  add_unary(t, "trunc", trunc);
+  add_rounding(t, "floor", floor);
+  add_rounding(t, "ceil", ceil);
+  add_rounding(t, "trunc", trunc);
   add_unary(t, "sin", sin);
   add_unary(t, "cos", cos);
   add_unary(t, "asin", asin);
@@ -314,7 +399,10 @@ void add_functions(Table& t) {
   add_unary(t, "hardsigmoid", hardsigmoid);
   add_unary(t, "log_sigmoid", logsigmoid);
   add_unary(t, "logical_not", logical_not);
-  add_unary(t, "bitwise_not", logical_not);
+  t["aten.bitwise_not"] = [](const Call& c) {
+    const Value x = c.value("self");  // of whole numbers ~x = -1 - x
+    return Values{x.element() == bool_ ? logical_not(x, c.line()) : Operand(-1, c.line()) - x};
+  };
   add_unary(t, "neg", [](Value x, Line line) { return -Operand(x, line); });
   add_unary(t, "log2",
             [](Value x, Line line) { return log(x, line) * Operand(std::numbers::log2e, line); });
@@ -346,6 +434,7 @@ void add_functions(Table& t) {
   t["aten.round"] = [](const Call& c) {
     const Value x = c.promoted("self");
     const std::int64_t decimals = c.integer("decimals", 0);
+    if (is_whole(c)) return Values{x};
     if (decimals == 0) return Values{round(x, c.line())};
     const Operand scale(std::pow(10, std::abs(decimals)), c.line());
     return Values{decimals > 0 ? round(x * scale, c.line()) / scale
@@ -377,19 +466,19 @@ void add_elementwise(Table& t) {
   add_binary(t, "mul", [](Operand a, Operand b) { return a * b; });
   t["aten.div"] = divide;
   t["aten.true_divide"] = divide;
-  add_binary(t, "floor_divide", floor_divide);
-  add_binary(t, "remainder", remainder);
-  add_binary(t, "fmod", fmod);
+  add_division(t, "floor_divide", floor_divide);
+  add_division(t, "remainder", remainder);
+  add_division(t, "fmod", fmod);
   add_binary(t, "atan2", atan2);
   add_binary(t, "minimum", minimum);
   add_binary(t, "maximum", maximum);
   add_binary(t, "logical_and", logical_and);
   add_binary(t, "logical_or", logical_or);
-  add_binary(t, "bitwise_and", logical_and);
-  add_binary(t, "bitwise_or", logical_or);
-  add_binary(t, "__and__", logical_and);
-  add_binary(t, "__or__", logical_or);
+  for (const char* name : {"bitwise_and", "__and__"}) add_bits(t, name, logical_and);
+  for (const char* name : {"bitwise_or", "__or__"}) add_bits(t, name, logical_or);
+  for (const char* name : {"bitwise_xor", "__xor__"}) add_bits(t, name, not_equal);
   t["aten.pow"] = [](const Call& c) {
+    if (is_whole(c)) return Values{whole_power(c)};
     return Values{pow(c.promoted_operand("self"), c.promoted_operand("exponent"))};
   };
   add_comparison(t, "eq", equal);

@@ -30,7 +30,7 @@ std::int64_t number_in(const Json& size, std::string_view what) {
   const auto [kind, value] = only_member(size, what);
   if (kind == "as_int" && value->is_number_integer()) return value->get<std::int64_t>();
   const auto text = value->is_object() && value->contains("expr_str")
-                        ? (*value)["expr_str"].get<std::string>()
+                        ? readable_size((*value)["expr_str"].get<std::string>())
                         : value->dump();
   refuse(fmt::format("{} is {}, and not a number: export it with sizes that are", what, text));
 }
@@ -264,6 +264,7 @@ std::string model_of(const Archive& archive, std::string_view asked) {
   const bool found = std::ranges::find(models, asked) != models.end();
   if (found || (asked.empty() && models.size() == 1))
     return asked.empty() ? models[0] : std::string(asked);
+  for (std::string& name : models) name = fmt::format("\"{}\"", name);
   refuse(fmt::format("{}; it has {}",
                      asked.empty() ? "it has several models: name one as the option `model`"
                                    : fmt::format("it has no model \"{}\"", asked),
@@ -341,7 +342,9 @@ ExportedProgram of_file(const std::string& file, const F& reads) {
   } catch (const ImportRefusal& refusal) {
     throw RunError(fmt::format("{}: cannot be imported: {}", file, refusal.reason));
   } catch (const Json::exception& error) {
-    throw RunError(fmt::format("{}: cannot be imported: {}", file, error.what()));
+    throw RunError(fmt::format(
+        "{}: cannot be imported: a part of its JSON is not as torch.export writes it: {}", file,
+        reason_of(error)));
   } catch (const std::bad_alloc&) {
     throw RunError(fmt::format("{}: cannot be imported: there is no memory for it", file));
   }

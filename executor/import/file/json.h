@@ -22,6 +22,13 @@ inline std::pair<std::string, const Json*> only_member(const Json& object, std::
   return {object.begin().key(), &object.begin().value()};
 }
 
+/// The text of nlohmann's exception, without its number.
+inline std::string reason_of(const Json::exception& error) {
+  const std::string_view text = error.what();
+  const std::size_t end = text.find("] ");
+  return std::string(end == text.npos ? text : text.substr(end + 2));
+}
+
 inline const Json& member(const Json& object, const char* name, std::string_view what) {
   if (!object.is_object() || !object.contains(name)) {
     refuse(fmt::format("{} has no \"{}\"", what, name));

@@ -43,6 +43,14 @@ std::string where_of(const Json& node) {
   return found;
 }
 
+/// "aten.add.Tensor" of "torch.ops.aten.add.Tensor".
+std::string without_prefix(std::string target) {
+  for (const std::string_view prefix : {"torch.ops.", "torch._ops."}) {
+    if (target.starts_with(prefix)) target.erase(0, prefix.size());
+  }
+  return target;
+}
+
 /// An op that runs graphs. Its arguments have no names in the file; "" is a graph.
 struct ControlOp {
   std::string_view target;
@@ -68,10 +76,11 @@ class GraphReader {
     for (const auto& [name, meta] : member(graph, "tensor_values", "the graph").items()) {
       if (names_.contains(name)) continue;  // an operand of the region
       names_[name] = prefix_ + name;
-      const std::string what = fmt::format("\"{}\"", name);
-      const Type type = type_of(meta, what);
-      if (!lies_in_order(meta, type, what)) program_.strided.insert(prefix_ + name);
-      program_.types[prefix_ + name] = type;
+      try {
+        read_type(name, meta);
+      } catch (const ImportRefusal& refusal) {
+        refuse(refusal.reason + maker_of(graph, name));
+      }
     }
     for (const Json& input : list_in(graph, "inputs", "the graph")) {
       if (const std::string name = tensor_name(input, "an input"); !name.empty())
@@ -87,6 +96,26 @@ class GraphReader {
   }
 
  private:
+  void read_type(const std::string& name, const Json& meta) {
+    const std::string what = fmt::format("\"{}\"", name);
+    const Type type = type_of(meta, what);
+    if (!lies_in_order(meta, type, what)) program_.strided.insert(prefix_ + name);
+    program_.types[prefix_ + name] = type;
+  }
+
+  /// " (aten.masked_select.default, net.py:9 in forward)" of the node that makes a value; "" for
+  /// none.
+  static std::string maker_of(const Json& graph, const std::string& name) {
+    for (const Json& node : list_in(graph, "nodes", "the graph")) {
+      if (!node.contains("outputs") ||
+          node["outputs"].dump().find('"' + name + '"') == std::string::npos)
+        continue;
+      return fmt::format(" ({}, {})", without_prefix(string_in(node, "target", "a node")),
+                         where_of(node));
+    }
+    return "";
+  }
+
   /// The name of a node's output, which nobody has made before.
   std::string new_name(const Json& output, const std::string& what) {
     const std::string name = string_in(output, "name", what);
@@ -97,10 +126,7 @@ class GraphReader {
   void add(const Json& json) {
     ExportedNode node;
     const std::string what = fmt::format("node {}", program_.nodes.size());
-    node.target = string_in(json, "target", what);
-    for (const std::string_view prefix : {"torch.ops.", "torch._ops."}) {
-      if (node.target.starts_with(prefix)) node.target.erase(0, prefix.size());
-    }
+    node.target = without_prefix(string_in(json, "target", what));
     node.where = where_of(json);
     node.no_grad = no_grad_;
     const Json& inputs = list_in(json, "inputs", what);

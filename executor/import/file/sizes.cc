@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <regex>
 #include <utility>
 #include <vector>
 
@@ -35,7 +36,8 @@ class SizeExpression {
   static constexpr int kDeepest = 64;
 
   [[noreturn]] void unreadable() const {
-    refuse(fmt::format("a size is \"{}\", which is not understood", text_.substr(0, 80)));
+    refuse(fmt::format("a size is {}, which is not understood",
+                       readable_size(std::string(text_)).substr(0, 80)));
   }
   void skip_spaces() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -161,9 +163,16 @@ std::int64_t evaluate_size(std::string_view expression, const SymbolValues& symb
   constexpr double kMost = 1e15;  // where a double holds whole numbers alone
   const double value = SizeExpression(expression, symbols).value();
   if (!(std::abs(value) <= kMost) || value != std::floor(value)) {
-    refuse(fmt::format("a size is {}, from \"{}\"", value, expression.substr(0, 80)));
+    refuse(fmt::format("a size is {}, from {}", value,
+                       readable_size(std::string(expression)).substr(0, 80)));
   }
   return static_cast<std::int64_t>(value);
+}
+
+std::string readable_size(std::string expression) {
+  static const std::regex symbol(R"(Symbol\('([^']*)'[^()]*\))"), integer(R"(Integer\((-?\d+)\))");
+  expression = std::regex_replace(expression.substr(0, 400), symbol, "$1");
+  return std::regex_replace(expression, integer, "$1");
 }
 
 SymbolValues example_sizes(const Json& graph) {

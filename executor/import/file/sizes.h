@@ -20,6 +20,9 @@ namespace metronome::pt2 {
 /// unknown function, or a symbol without a value.
 std::int64_t evaluate_size(std::string_view expression, const SymbolValues& symbols);
 
+/// An expression without SymPy's names of its own: "Mul(2, s77)".
+std::string readable_size(std::string expression);
+
 /// The symbols of a graph with the sizes of the export's example. A symbol without an example, as
 /// a size that depends on numbers, is left out.
 SymbolValues example_sizes(const Json& graph);
