@@ -5,7 +5,6 @@
 #include <span>
 
 #include "ops/convolution/convolution_cpu.h"
-#include "ops/cpu/onednn.h"
 #include "ops/cpu/parallel.h"
 #include "ops/rules/mistake.h"
 

@@ -12,9 +12,6 @@
 
 namespace metronome::METRONOME_ISA {
 
-/// oneDNN allocates in each execute call and spends 0.4 us on it: it is worth that from here.
-inline constexpr double kOnednnFlops = 2e6;
-
 /// oneDNN plans for, and runs on, as many threads as OpenMP would use next.
 class OmpThreads {
  public:

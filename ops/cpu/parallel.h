@@ -18,6 +18,8 @@ inline constexpr std::int64_t kParallelFrom = 32768;
 /// Products and convolutions below this run on one thread: a team's start costs 1-2 us, the work of
 /// about 0.3 MFLOP.
 inline constexpr double kParallelFlops = 1e6;
+/// oneDNN allocates in each execute call and spends 0.4 us on it: it is worth that from here.
+inline constexpr double kOnednnFlops = 2e6;
 
 /// Elements of one part of `parallel_for`: n over at most `threads` parts, a multiple of `grain`.
 constexpr std::int64_t part_size(int threads, std::int64_t n, std::int64_t grain) {

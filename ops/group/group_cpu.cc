@@ -23,7 +23,7 @@ namespace {
 
 /// The state that a bound kernel owns.
 struct StripWalk {
-  explicit StripWalk(const Group& group, const CpuLaunch& launch)
+  StripWalk(const StripProgram& group, const CpuLaunch& launch)
       : plan(plan_strips(group, &launch)),
         scratch(static_cast<char*>(launch.scratch)),
         threads(launch.choice.threads),
@@ -149,12 +149,18 @@ constexpr std::int64_t kParallelWork = kParallelFrom / 2;
 std::vector<Candidate> candidates(const Group& group, const CpuQuery& query) {
   const auto members = static_cast<std::int64_t>(group.members.size());
   const int threads = numel(group.domain) * members < kParallelWork ? 1 : query.threads;
-  return {{.scratch_bytes = plan_strips(group, nullptr).bytes() * static_cast<std::size_t>(threads),
-           .threads = threads}};
+  const StripProgram program = strip_program(group);
+  return {
+      {.scratch_bytes = plan_strips(program, nullptr).bytes() * static_cast<std::size_t>(threads),
+       .threads = threads}};
 }
 
 CpuKernel bind(const Group& group, const CpuLaunch& launch) {
-  const auto walk = std::make_shared<const StripWalk>(group, launch);
+  return bind(strip_program(group), launch);
+}
+
+CpuKernel bind(const StripProgram& program, const CpuLaunch& launch) {
+  const auto walk = std::make_shared<const StripWalk>(program, launch);
   return CpuKernel([walk] { (*walk)(); });
 }
 

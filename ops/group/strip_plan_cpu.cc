@@ -14,15 +14,10 @@
 #include <cstring>
 #include <utility>
 
-#include "graph/ir/structural.h"
-#include "ops/concat/concat.h"
 #include "ops/cpu/runs.h"
 #include "ops/elementwise/elementwise_cpu.h"
-#include "ops/expand/expand.h"
 #include "ops/expr/nest.h"
 #include "ops/rules/by_element.h"
-#include "ops/rules/mistake.h"
-#include "ops/slice/slice.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -34,18 +29,17 @@ constexpr std::int64_t kRunAlone = 128;
 /// the same sets of a cache.
 constexpr std::size_t kSlack = kGatherSlack;
 
-StripStep row_of(const Group& group, const Group::Member& member) {
+using Member = StripProgram::Member;
+
+StripStep row_of(const Member& member) {
   StripStep step{.operands = member.inputs.size()};
-  const Element element = member.types[0].element;
-  if (const auto* op = member.op->as<Elementwise>()) {
-    step.row = row_function(op->function, group.types_read_by(member).back().element);
-    step.numbers = {op->a, op->b};
-  } else if (member.op->as<Accumulate>() != nullptr) {
-    step.row = add_row(element);
-  } else if (member.op->as<Expand>() != nullptr) {
-    step.row = copy_row(size_of(element));
+  if (member.kind == Member::Kind::map) {
+    step.row = row_function(member.function, member.reads);
+    step.numbers = {member.a, member.b};
+  } else if (member.kind == Member::Kind::accumulate) {
+    step.row = add_row(member.type.element);
   } else {
-    own_mistake("a group on a CPU with a member that it has no row function for");
+    step.row = copy_row(size_of(member.type.element));
   }
   return step;
 }
@@ -59,7 +53,8 @@ struct MemoryOperand {
 
 class StripPlanner {
  public:
-  StripPlanner(const Group& group, const CpuLaunch* launch) : group_(group), launch_(launch) {}
+  StripPlanner(const StripProgram& group, const CpuLaunch* launch)
+      : group_(group), launch_(launch) {}
 
   StripPlan run() && {
     find_memory();
@@ -97,24 +92,23 @@ class StripPlanner {
     }
     for (std::size_t k = 0; k < group_.outputs.size(); ++k) {
       const Group::Source& source = group_.outputs[k];
-      const bool concat = group_.members[source.member].op->as<Concat>() != nullptr;
+      const bool concat = group_.members[source.member].kind == Member::Kind::concat;
       add(result_data(k), concat ? Shape(group_.domain.size(), 0) : dense_strides(group_.domain),
           group_.type(source).element, 0);
     }
     for (std::size_t m = 0; m < members; ++m) {
-      const Group::Member& member = group_.members[m];
-      const Fusion fusion = group_.fusion_of(member);
-      if (fusion.kind == Fusion::Kind::slice) {
-        slices_[m] = add_slice(member, fusion);
-      } else if (fusion.kind == Fusion::Kind::concat) {
-        add_ranges(m, fusion);
+      const Member& member = group_.members[m];
+      if (member.kind == Member::Kind::slice) {
+        slices_[m] = add_slice(member);
+      } else if (member.kind == Member::Kind::concat) {
+        add_ranges(m);
       }
     }
   }
 
   bool reads_itself(int operand) const {
-    return std::ranges::any_of(group_.members, [&](const Group::Member& member) {
-      return member.op->as<Slice>() == nullptr &&
+    return std::ranges::any_of(group_.members, [&](const Member& member) {
+      return member.kind != Member::Kind::slice &&
              std::ranges::find(member.inputs, Group::Source{-1, operand}) != member.inputs.end();
     });
   }
@@ -134,29 +128,29 @@ class StripPlanner {
     return static_cast<int>(memory_.size()) - 1;
   }
 
-  int add_slice(const Group::Member& member, const Fusion& fusion) {
+  int add_slice(const Member& member) {
     const auto operand = static_cast<std::size_t>(member.inputs[0].index);
     const Type& whole = group_.inputs[operand];
     const Shape moves = dense_strides(whole.shape);
-    const Shape& part = member.types[0].shape;
+    const Shape& part = member.type.shape;
     Shape strides(group_.domain.size(), 0);
     const std::size_t added = group_.domain.size() - part.size();
     for (std::size_t d = 0; d < part.size(); ++d) {
       strides[added + d] = part[d] == 1 ? 0 : moves[d];
     }
     return add(operand_data(operand), std::move(strides), whole.element,
-               fusion.begin * moves[static_cast<std::size_t>(fusion.axis)]);
+               member.begin * moves[static_cast<std::size_t>(member.axis)]);
   }
 
-  void add_ranges(std::size_t m, const Fusion& fusion) {
-    const Group::Member& member = group_.members[m];
+  void add_ranges(std::size_t m) {
+    const Member& member = group_.members[m];
     const auto output = std::ranges::find(group_.outputs, Group::Source{static_cast<int>(m), 0});
     if (output == group_.outputs.end()) return;  // nobody reads it
     const auto k = static_cast<std::size_t>(output - group_.outputs.begin());
-    const Shape moves = dense_strides(member.types[0].shape);
-    const auto axis = static_cast<std::size_t>(fusion.axis);
+    const Shape moves = dense_strides(member.type.shape);
+    const auto axis = static_cast<std::size_t>(member.axis);
     for (std::size_t i = 0; i < member.inputs.size(); ++i) {
-      ranges_[m].push_back(add(result_data(k), moves, member.types[0].element,
+      ranges_[m].push_back(add(result_data(k), moves, member.type.element,
                                static_cast<std::int64_t>(i) * group_.domain[axis] * moves[axis]));
     }
   }
@@ -167,12 +161,12 @@ class StripPlanner {
     find_last_reads();
     places_.resize(group_.members.size());
     for (std::size_t m = 0; m < group_.members.size(); ++m) {
-      const Group::Member& member = group_.members[m];
-      if (const auto* fill = member.op->as<Fill>()) {
-        places_[m] = constant(*fill);
+      const Member& member = group_.members[m];
+      if (member.kind == Member::Kind::fill) {
+        places_[m] = constant(member);
       } else if (slices_[m] >= 0) {
         continue;  // found by its readers
-      } else if (member.op->as<Concat>() != nullptr) {
+      } else if (member.kind == Member::Kind::concat) {
         for (std::size_t i = 0; i < ranges_[m].size(); ++i) {
           store(place_of(member.inputs[i], m), ranges_[m][i]);
         }
@@ -204,13 +198,13 @@ class StripPlanner {
   }
 
   void add_row(std::size_t m) {
-    const Group::Member& member = group_.members[m];
-    StripStep step = row_of(group_, member);
+    const Member& member = group_.members[m];
+    StripStep step = row_of(member);
     for (std::size_t i = 0; i < member.inputs.size(); ++i) {
       step.from[i] = place_of(member.inputs[i], m);
     }
     const auto output = std::ranges::find(group_.outputs, Group::Source{static_cast<int>(m), 0});
-    const auto bytes = static_cast<std::int64_t>(size_of(member.types[0].element));
+    const auto bytes = static_cast<std::int64_t>(size_of(member.type.element));
     if (output == group_.outputs.end()) {
       step.to = strip(bytes);
     } else {
@@ -275,13 +269,13 @@ class StripPlanner {
         {.kind = StripStep::Kind::store, .operands = 1, .from = {from}, .to = to});
   }
 
-  RowData constant(const Fill& fill) {
+  RowData constant(const Member& fill) {
     const Element element = fill.type.element;
     RowData place{.kind = RowData::Kind::constant,
                   .step = 0,
                   .bytes = static_cast<std::int64_t>(size_of(element))};
     with_element(element, [&](auto zero) {
-      const auto number = static_cast<decltype(zero)>(fill.number);
+      const auto number = static_cast<decltype(zero)>(fill.a);
       std::memcpy(place.number.data(), &number, sizeof(number));
     });
     return place;
@@ -316,7 +310,7 @@ class StripPlanner {
     }
   }
 
-  const Group& group_;
+  const StripProgram& group_;
   const CpuLaunch* launch_;
   std::vector<MemoryOperand> memory_;     // operands, outputs, slices, ranges of concats
   std::vector<int> slices_;               // [member] in `memory_`, or -1
@@ -333,7 +327,7 @@ class StripPlanner {
 
 }  // namespace
 
-StripPlan plan_strips(const Group& group, const CpuLaunch* launch) {
+StripPlan plan_strips(const StripProgram& group, const CpuLaunch* launch) {
   return StripPlanner(group, launch).run();
 }
 

@@ -18,10 +18,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/ir/group.h"
 #include "graph/ir/type.h"
 #include "ops/cpu/launch.h"
 #include "ops/cpu/rows.h"
+#include "ops/group/strip_program.h"
 
 namespace metronome::METRONOME_ISA {
 
@@ -71,8 +71,7 @@ struct StripPlan {
 };
 
 /// Without a launch all that the group writes is taken to lie over what it reads: the plan then
-/// counts the strips that any memory needs. Throws InternalError for members that
-/// `joins_cpu_group` refuses.
-StripPlan plan_strips(const Group& group, const CpuLaunch* launch);
+/// counts the strips that any memory needs.
+StripPlan plan_strips(const StripProgram& group, const CpuLaunch* launch);
 
 }  // namespace metronome::METRONOME_ISA

@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "ops/cpu/onednn.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
 #include "ops/rules/mistake.h"
