@@ -1,17 +1,26 @@
 """Source files as text inside a program."""
 
-def embed(name, srcs, out):
-    """Writes a C++ source that defines `embedded_headers()` of ops/cuda/embedded.h.
+def embed(name, srcs, out, header, namespace, struct, function):
+    """Writes a C++ source that defines a function that gives names and texts of files.
 
     Args:
       name: the rule.
-      srcs: the headers, named in the program as `#include` names them.
+      srcs: the files, named in the program as `#include` names them.
       out: the C++ source.
+      header: the header that declares the function.
+      namespace: its namespace.
+      struct: the struct of a file, {name, text}.
+      function: the function: `std::span<const struct> function();`.
     """
     native.genrule(
         name = name,
         srcs = srcs,
         outs = [out],
-        cmd = "$(location //third_party:embed.sh) $(SRCS) > $@",
+        cmd = "$(location //third_party:embed.sh) {} {} {} {} $(SRCS) > $@".format(
+            header,
+            namespace,
+            struct,
+            function,
+        ),
         tools = ["//third_party:embed.sh"],
     )

@@ -7,6 +7,7 @@ void add_verbs(CLI::App& app, Action& chosen) {
   add_train(app, chosen);
   add_compare(app, chosen);
   add_plan(app, chosen);
+  add_export(app, chosen);
 }
 
 }  // namespace metronome::commands

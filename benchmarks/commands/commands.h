@@ -1,4 +1,4 @@
-// The verbs of the program that compare and plan.
+// The verbs of the program that compare, plan and export.
 #pragma once
 
 #include "models/commands/arguments.h"
@@ -11,5 +11,8 @@ void add_compare(CLI::App& app, Action& chosen);
 
 /// plan: what compile decides for a model, without running it but to profile it.
 void add_plan(CLI::App& app, Action& chosen);
+
+/// export: a model as a library for C and C++.
+void add_export(CLI::App& app, Action& chosen);
 
 }  // namespace metronome::commands

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/declared_model.h"
 #include "benchmarks/commands/device.h"
 #include "benchmarks/commands/profile.h"
 #include "benchmarks/gpu_check/place.h"
 #include "graph/ir/error.h"
 #include "models/commands/files.h"
-#include "models/models.h"
 #include "models/tasks/task.h"
 
 namespace metronome::commands {
@@ -32,28 +32,6 @@ struct PlanArguments {
   bool print = false;
   bool profile = false;
 };
-
-struct DeclaredModel {
-  models::DeclaredTask model;
-  std::int64_t vocabulary = 1;  ///< tokens that it is fed are below; 1 of a task: zeros
-};
-
-DeclaredModel declare_model(const PlanArguments& arguments) {
-  if (const models::TaskEntry* task = models::find_task(arguments.model)) {
-    return {task->declare(task->defaults())};
-  }
-  models::Model model =
-      models::find_model(arguments.model).make(models::scale_of(arguments.scale), f32);
-  return {{std::move(model.graph), std::move(model.inputs)},
-          std::max<std::int64_t>(model.vocabulary, 1)};
-}
-
-std::vector<std::string> names() {
-  std::vector<std::string> names;
-  for (const models::ModelEntry& entry : models::all_models()) names.emplace_back(entry.name);
-  for (const models::TaskEntry& task : models::all_tasks()) names.emplace_back(task.name);
-  return names;
-}
 
 Target target_of(const std::string& device) {
   if (device == "cpu") return cpu_replay();
@@ -74,7 +52,7 @@ PlanRecord read_record(const std::string& file) {
 
 int plan(const PlanArguments& arguments) {
   if (arguments.model.empty()) {
-    throw UsageError(fmt::format("say which model to plan: {}.", list_choices(names())));
+    throw UsageError(fmt::format("say which model to plan: {}.", list_choices(model_names())));
   }
   if (arguments.against && !arguments.html) {
     throw UsageError("--against shows two plans on one page: say --html FILE, too.");
@@ -88,7 +66,7 @@ int plan(const PlanArguments& arguments) {
   if (arguments.html) expect_writable(*arguments.html);
   if (arguments.trace) expect_writable(*arguments.trace);
   const Target target = target_of(arguments.device);
-  const DeclaredModel planned = declare_model(arguments);
+  const DeclaredModel planned = declare_model(arguments.model, arguments.scale);
   const Graph& graph = planned.model.graph;
   if (arguments.dot) write_whole(*arguments.dot, graph.dot());
   if (arguments.print) fmt::print("{}\n", graph.print());
@@ -121,7 +99,8 @@ void add_plan(CLI::App& app, Action& chosen) {
       "What compile decides for a model's step: kernels, memory and choices. Runs no step, but "
       "for --profile.",
       chosen, [arguments] { return plan(*arguments); });
-  verb->add_option("model", arguments->model, list_choices(names()))->check(one_of(names()));
+  verb->add_option("model", arguments->model, list_choices(model_names()))
+      ->check(one_of(model_names()));
   verb->add_option("--scale", arguments->scale,
                    "small (launch-bound), medium or full; digits, mnist and text have one size")
       ->check(one_of({"small", "medium", "full"}))

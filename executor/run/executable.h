@@ -31,9 +31,10 @@ class Tensor;
 
 namespace metronome {
 
-class Feed;         // executor/run/feed.h
-struct PlanRecord;  // executor/record/plan_record.h
-struct Trace;       // executor/record/trace.h
+class Feed;            // executor/run/feed.h
+struct ExportOptions;  // executor/export/export_library.h
+struct PlanRecord;     // executor/record/plan_record.h
+struct Trace;          // executor/record/trace.h
 
 /// The treatment of states (`Graph::state`) in an evaluation.
 enum class States : std::uint8_t {
@@ -252,6 +253,8 @@ class Executable {
   explicit Executable(std::unique_ptr<Impl> impl);
 
  private:
+  friend void export_library(Executable& step, const std::string& folder,
+                             const ExportOptions& options);
   /// Throws RunError if it was moved from.
   Impl& require_impl() const;
 

@@ -55,12 +55,6 @@ std::size_t size_of(Element element) {
   throw InternalError("an element type out of range");
 }
 
-std::int64_t numel(const Shape& shape) {
-  std::int64_t product = 1;
-  for (const std::int64_t size : shape) product *= size;
-  return product;
-}
-
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 std::string to_string(const Type& type) {
@@ -149,25 +143,6 @@ std::int64_t normalized_axis(std::int64_t axis, std::int64_t rank) {
     throw Requirement{fmt::format("an axis from {} to {}, but {}", -rank, rank - 1, axis)};
   }
   return axis < 0 ? axis + rank : axis;
-}
-
-std::int32_t Layout::place_of(std::int32_t d) const {
-  if (order.empty()) return d;
-  return static_cast<std::int32_t>(std::ranges::find(order, d) - order.begin());
-}
-
-Shape apply_layout(const Layout& layout, const Shape& shape) {
-  Shape result(shape.size());
-  for (std::int32_t d = 0; d < static_cast<std::int32_t>(shape.size()); ++d) {
-    const std::int64_t size = shape[d];
-    result[layout.place_of(d)] =
-        d == layout.blocked ? (size + layout.block - 1) / layout.block : size;
-  }
-  if (layout.blocked >= 0) result.push_back(layout.block);
-  return result;
-}
-Type apply_layout(const Layout& layout, const Type& type) {
-  return {type.element, apply_layout(layout, type.shape)};
 }
 
 std::optional<Layout> broadcast_layout(const Layout& layout, const Shape& result,

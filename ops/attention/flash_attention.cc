@@ -14,10 +14,6 @@
 namespace metronome {
 namespace {
 
-/// Operations of a forward pass for a pair of a query and a key, beside two products of their
-/// widths: scale, largest, exponential, sum.
-constexpr double kOpsOfPair = 4;
-
 std::int64_t heads_of(const Type& type) {
   return type.rank() > 2 ? type.shape[type.rank() - 3] : 1;
 }
@@ -46,25 +42,6 @@ bool in_blocks(std::span<const Type> in) {
          heads_of(query) % heads_of(key) == 0;
 }
 
-FlashSizes::FlashSizes(const Type& query, const Type& key, const Type& value, bool is_causal)
-    : heads(numel(leading(query.shape, 2))),
-      key_heads(numel(leading(key.shape, 2))),
-      queries(query.shape[query.rank() - 2]),
-      keys(key.shape[key.rank() - 2]),
-      width(query.shape.back()),
-      value_width(value.shape.back()),
-      is_causal(is_causal) {}
-
-double FlashSizes::pairs() const {
-  double seen = static_cast<double>(queries) * static_cast<double>(keys);
-  if (is_causal) {
-    const auto some = static_cast<double>(std::min(queries, keys));
-    seen = some * (some + 1) / 2 +
-           static_cast<double>(queries - std::min(queries, keys)) * static_cast<double>(keys);
-  }
-  return static_cast<double>(heads) * seen;
-}
-
 // ---- forward -------------------------------------------------------------------------------
 
 std::string FlashAttention::attributes() const { return attributes_of(scale, is_causal); }
@@ -73,11 +50,6 @@ Types FlashAttention::infer(std::span<const Type> in) const {
   if (in.size() < 3 || !in_blocks(in)) throw Requirement{"operands that fit into blocks"};
   const Types result = same_attention(*this, in[0], in[1]).infer(in);
   return {result[0], without_last(in[0])};
-}
-
-double FlashAttention::flops(std::span<const Type> in, std::span<const Type>) const {
-  const FlashSizes s(in[0], in[1], in[2], is_causal);
-  return s.pairs() * (2.0 * static_cast<double>(s.width + s.value_width) + kOpsOfPair);
 }
 
 Values FlashAttention::vjp(const Vjp& v) const {
@@ -110,11 +82,6 @@ Types FlashAttentionGrad::infer(std::span<const Type> in) const {
     throw Requirement{"the operands of its attention"};
   }
   return {in[1], in[2], in[3]};
-}
-
-double FlashAttentionGrad::flops(std::span<const Type> in, std::span<const Type>) const {
-  const FlashSizes s(in[1], in[2], in[3], is_causal);
-  return s.pairs() * (2.0 * static_cast<double>(3 * s.width + 2 * s.value_width) + kOpsOfPair);
 }
 
 // ---- cases ---------------------------------------------------------------------------------

@@ -522,14 +522,14 @@ std::vector<Candidate> candidates(const FlashAttention& op, const CpuQuery& q) {
   const int threads = threads_of(op.flops(q.inputs, q.outputs), q);
   const FlashSizes sizes(q.inputs[0], q.inputs[1], q.inputs[2], op.is_causal);
   const Element element = q.inputs[0].element;
-  return only(with_floating(element, [&](auto zero) {
+  return only(with_floating<FlashAttention>(element, [&](auto zero) {
     const FlashForward<decltype(zero)> forward(sizes, op.scale);
     return in_blocks_of(0, forward.thread_elements(), element, threads);
   }));
 }
 
 CpuKernel bind(const FlashAttention& op, const CpuLaunch& l) {
-  return with_floating(l.inputs[0].element, [&](auto zero) {
+  return with_floating<FlashAttention>(l.inputs[0].element, [&](auto zero) {
     using T = decltype(zero);
     FlashForward<T> f(FlashSizes(l.inputs[0], l.inputs[1], l.inputs[2], op.is_causal), op.scale);
     f.query = l.in<T>(0), f.key = l.in<T>(1), f.value = l.in<T>(2);
@@ -547,14 +547,14 @@ std::vector<Candidate> candidates(const FlashAttentionGrad& op, const CpuQuery& 
   const int threads = threads_of(op.flops(q.inputs, q.outputs), q);
   const FlashSizes sizes(q.inputs[1], q.inputs[2], q.inputs[3], op.is_causal);
   const Element element = q.inputs[0].element;
-  return only(with_floating(element, [&](auto zero) {
+  return only(with_floating<FlashAttention>(element, [&](auto zero) {
     const FlashBackward<decltype(zero)> backward(sizes, op.scale);
     return in_blocks_of(backward.shared_elements(), backward.thread_elements(), element, threads);
   }));
 }
 
 CpuKernel bind(const FlashAttentionGrad& op, const CpuLaunch& l) {
-  return with_floating(l.inputs[0].element, [&](auto zero) {
+  return with_floating<FlashAttention>(l.inputs[0].element, [&](auto zero) {
     using T = decltype(zero);
     FlashBackward<T> f(FlashSizes(l.inputs[1], l.inputs[2], l.inputs[3], op.is_causal), op.scale);
     f.grad = l.in<T>(0), f.query = l.in<T>(1), f.key = l.in<T>(2), f.value = l.in<T>(3);

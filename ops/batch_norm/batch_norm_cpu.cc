@@ -495,8 +495,8 @@ std::vector<Candidate> candidates(const BatchNorm&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const BatchNorm& op, const CpuLaunch& l) {
-  return with_floating(l.inputs[0].element,
-                       [&](auto x) { return bind_batch_norm_forward<decltype(x)>(op, l); });
+  return with_floating<BatchNorm>(
+      l.inputs[0].element, [&](auto x) { return bind_batch_norm_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const BatchNormGrad&, const CpuQuery& q) {
@@ -504,8 +504,8 @@ std::vector<Candidate> candidates(const BatchNormGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const BatchNormGrad&, const CpuLaunch& l) {
-  return with_floating(l.inputs[0].element,
-                       [&](auto x) { return bind_batch_norm_backward<decltype(x)>(l); });
+  return with_floating<BatchNorm>(l.inputs[0].element,
+                                  [&](auto x) { return bind_batch_norm_backward<decltype(x)>(l); });
 }
 
 std::vector<Candidate> candidates(const BatchNormEvaluate&, const CpuQuery& q) {
@@ -513,8 +513,8 @@ std::vector<Candidate> candidates(const BatchNormEvaluate&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const BatchNormEvaluate& op, const CpuLaunch& l) {
-  return with_floating(l.inputs[0].element,
-                       [&](auto x) { return bind_evaluate<decltype(x)>(op, l); });
+  return with_floating<BatchNorm>(l.inputs[0].element,
+                                  [&](auto x) { return bind_evaluate<decltype(x)>(op, l); });
 }
 
 }  // namespace metronome::METRONOME_ISA

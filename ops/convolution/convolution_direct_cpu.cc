@@ -190,8 +190,8 @@ CpuKernel bind_direct(const ConvolutionTask& task, const ConvolutionData& data, 
 
 CpuKernel bind_direct_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                   int threads) {
-  return with_floating(task.element,
-                       [&](auto x) { return bind_direct<decltype(x)>(task, data, threads); });
+  return with_floating<Convolution>(
+      task.element, [&](auto x) { return bind_direct<decltype(x)>(task, data, threads); });
 }
 
 }  // namespace metronome::METRONOME_ISA

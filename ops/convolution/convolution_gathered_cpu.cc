@@ -393,7 +393,7 @@ bool offers_turned_convolution(const ConvolutionTask& task) {
 
 Candidate turned_convolution_candidate(const ConvolutionTask& task, int threads) {
   Candidate candidate{.threads = threads};
-  with_floating(task.element, [&](auto x) {
+  with_floating<Convolution>(task.element, [&](auto x) {
     using Turned = TurnedConvolution<decltype(x)>;
     candidate.packed_bytes = Turned::packed_weight_bytes(task);
     candidate.scratch_bytes = static_cast<std::size_t>(Turned::turned_elements(task)) * sizeof(x) *
@@ -404,7 +404,7 @@ Candidate turned_convolution_candidate(const ConvolutionTask& task, int threads)
 
 CpuKernel bind_turned_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                   int threads) {
-  return with_floating(task.element, [&](auto x) {
+  return with_floating<Convolution>(task.element, [&](auto x) {
     auto turned = std::make_shared<TurnedConvolution<decltype(x)>>(task, data, threads);
     return CpuKernel([turned] { (*turned)(); });
   });
@@ -426,8 +426,8 @@ std::size_t gathered_convolution_scratch(const ConvolutionTask& task, int thread
 
 CpuKernel bind_gathered_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                     int threads) {
-  return with_floating(task.element,
-                       [&](auto x) { return bind_gathered<decltype(x)>(task, data, threads); });
+  return with_floating<Convolution>(
+      task.element, [&](auto x) { return bind_gathered<decltype(x)>(task, data, threads); });
 }
 
 }  // namespace metronome::METRONOME_ISA

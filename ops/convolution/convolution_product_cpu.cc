@@ -306,8 +306,8 @@ std::size_t product_convolution_scratch(const ConvolutionTask& task, int threads
 
 CpuKernel bind_product_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                    int threads) {
-  return with_floating(task.element,
-                       [&](auto x) { return bind_product<decltype(x)>(task, data, threads); });
+  return with_floating<Convolution>(
+      task.element, [&](auto x) { return bind_product<decltype(x)>(task, data, threads); });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -261,7 +261,7 @@ inline std::vector<Candidate> norm_candidates(const CpuQuery& q) {
 template <bool kCentered>
 CpuKernel bind_norm(double eps, const CpuLaunch& l) {
   const Type& x = l.inputs[0];
-  return with_floating(x.element, [&](auto number) {
+  return with_floating<LayerNorm>(x.element, [&](auto number) {
     using T = decltype(number);
     const NormForward<T, kCentered> forward{l.in<T>(0),
                                             l.in<T>(1),
@@ -280,7 +280,7 @@ CpuKernel bind_norm(double eps, const CpuLaunch& l) {
 template <bool kCentered>
 CpuKernel bind_norm_grad(const CpuLaunch& l) {
   const Type& x = l.inputs[1];
-  return with_floating(x.element, [&](auto number) {
+  return with_floating<LayerNorm>(x.element, [&](auto number) {
     using T = decltype(number);
     constexpr std::size_t kRstd = kCentered ? 3 : 2;
     using Backward = NormBackward<T, kCentered>;

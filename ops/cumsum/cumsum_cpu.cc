@@ -70,7 +70,7 @@ std::vector<Candidate> candidates(const Cumsum&, const CpuQuery& query) {
 }
 
 CpuKernel bind(const Cumsum& op, const CpuLaunch& launch) {
-  return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
+  return with_element<Cumsum>(launch.inputs[0].element, [&](auto x) -> CpuKernel {
     using T = decltype(x);
     if constexpr (!std::is_same_v<T, bool> && !kIsHalf<T>) return cumsum<T>(op, launch);
     own_mistake("a cumsum without a kernel for its type");

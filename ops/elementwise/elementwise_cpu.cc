@@ -16,6 +16,7 @@
 #include "ops/cpu/formulas.h"
 #include "ops/cpu/rows.h"
 #include "ops/elementwise/elementwise_cpu.h"
+#include "ops/expr/kept_functions.h"
 #include "ops/rules/by_element.h"
 #include "ops/rules/mistake.h"
 
@@ -138,27 +139,40 @@ void exact_row(const RowAttributes&, void* out, const void* const* in, const std
 /// Row functions by the element type of the operands (the condition of `where` apart).
 using RowFunctions = std::array<RowFunction, 7>;
 
+/// A row function; null for one that is not compiled.
+template <Function F, Element E, class T>
+constexpr RowFunction vector_of() {
+  if constexpr (keeps(F, E)) return vector_row<F, T>;
+  return nullptr;
+}
+template <Function F, Element E, class Out, class X, class V>
+constexpr RowFunction exact_of() {
+  if constexpr (keeps(F, E)) return exact_row<F, Out, X, V>;
+  return nullptr;
+}
+
 template <Function F>
 constexpr RowFunctions row_functions() {
   using enum Elements;
   constexpr Elements kElements = row_of(F).elements;
   if constexpr (kElements == floating) {
-    return {vector_row<F, float>, vector_row<F, double>, nullptr, nullptr, nullptr};
+    return {vector_of<F, f32, float>(), vector_of<F, f64, double>(), nullptr, nullptr, nullptr};
   } else if constexpr (kElements == numbers) {
-    return {vector_row<F, float>, vector_row<F, double>, vector_row<F, std::int32_t>,
-            vector_row<F, std::int64_t>, nullptr};
+    return {vector_of<F, f32, float>(), vector_of<F, f64, double>(),
+            vector_of<F, i32, std::int32_t>(), vector_of<F, i64, std::int64_t>(), nullptr};
   } else if constexpr (kElements == compared) {
-    return {exact_row<F, Byte, float, float>, exact_row<F, Byte, double, double>,
-            exact_row<F, Byte, std::int32_t, std::int32_t>,
-            exact_row<F, Byte, std::int64_t, std::int64_t>, exact_row<F, Byte, Byte, Byte>};
+    return {exact_of<F, f32, Byte, float, float>(), exact_of<F, f64, Byte, double, double>(),
+            exact_of<F, i32, Byte, std::int32_t, std::int32_t>(),
+            exact_of<F, i64, Byte, std::int64_t, std::int64_t>(),
+            exact_of<F, bool_, Byte, Byte, Byte>()};
   } else if constexpr (kElements == booleans) {
-    return {nullptr, nullptr, nullptr, nullptr, exact_row<F, Byte, Byte, Byte>};
+    return {nullptr, nullptr, nullptr, nullptr, exact_of<F, bool_, Byte, Byte, Byte>()};
   } else {
     // Chosen elements are copied as bits.
-    return {exact_row<F, Word, Byte, Word>, exact_row<F, Long, Byte, Long>,
-            exact_row<F, Word, Byte, Word>, exact_row<F, Long, Byte, Long>,
-            exact_row<F, Byte, Byte, Byte>, exact_row<F, Half, Byte, Half>,
-            exact_row<F, Half, Byte, Half>};
+    return {exact_of<F, f32, Word, Byte, Word>(),   exact_of<F, f64, Long, Byte, Long>(),
+            exact_of<F, i32, Word, Byte, Word>(),   exact_of<F, i64, Long, Byte, Long>(),
+            exact_of<F, bool_, Byte, Byte, Byte>(), exact_of<F, bf16, Half, Byte, Half>(),
+            exact_of<F, f16, Half, Byte, Half>()};
   }
 }
 
@@ -193,8 +207,12 @@ RowFunction row_function(Function function, Element element) {
 }
 
 RowFunction add_row(Element element) {
-  if (element == bf16) return half_sums<BFloat16>;
-  if (element == f16) return half_sums<Float16>;
+  if constexpr (keeps(Function::add, bf16)) {
+    if (element == bf16) return half_sums<BFloat16>;
+  }
+  if constexpr (keeps(Function::add, f16)) {
+    if (element == f16) return half_sums<Float16>;
+  }
   return row_function(Function::add, element);
 }
 

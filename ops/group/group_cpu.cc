@@ -127,7 +127,7 @@ struct StripWalk {
       std::memcpy(to, from, static_cast<std::size_t>(count * bytes));
       return;
     }
-    with_size(static_cast<std::size_t>(bytes), [&](auto unit) {
+    with_size<StripProgram>(static_cast<std::size_t>(bytes), [&](auto unit) {
       using Unit = decltype(unit);
       auto* const out = reinterpret_cast<Unit*>(to);
       const auto* const in = reinterpret_cast<const Unit*>(from);
@@ -141,23 +141,7 @@ struct StripWalk {
   std::int64_t all_runs, strips_of_run, strips;
 };
 
-/// Elements times members from which threads pay.
-constexpr std::int64_t kParallelWork = kParallelFrom / 2;
-
 }  // namespace
-
-std::vector<Candidate> candidates(const Group& group, const CpuQuery& query) {
-  const auto members = static_cast<std::int64_t>(group.members.size());
-  const int threads = numel(group.domain) * members < kParallelWork ? 1 : query.threads;
-  const StripProgram program = strip_program(group);
-  return {
-      {.scratch_bytes = plan_strips(program, nullptr).bytes() * static_cast<std::size_t>(threads),
-       .threads = threads}};
-}
-
-CpuKernel bind(const Group& group, const CpuLaunch& launch) {
-  return bind(strip_program(group), launch);
-}
 
 CpuKernel bind(const StripProgram& program, const CpuLaunch& launch) {
   const auto walk = std::make_shared<const StripWalk>(program, launch);

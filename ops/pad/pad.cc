@@ -64,21 +64,6 @@ Value Pad::fold(std::span<const Value> in) const {
   return std::ranges::all_of(low, none) && std::ranges::all_of(high, none) ? in[0] : Value();
 }
 
-std::vector<PaddedDimension> dimensions_of(const Pad& op, const Type& operand) {
-  std::vector<PaddedDimension> result{{}};
-  for (std::size_t d = 0; d < operand.shape.size(); ++d) {
-    const std::int64_t size = operand.shape[d];
-    if (op.low[d] == 0 && op.high[d] == 0) {
-      result.back().out *= size, result.back().in *= size, result.back().low *= size;
-      continue;
-    }
-    const PaddedDimension& before = result.back();
-    if (before.out == 1 && before.in == 1) result.pop_back();
-    result.push_back({size + op.low[d] + op.high[d], size, op.low[d]});
-  }
-  return result;
-}
-
 std::vector<Case> Pad::cases() {
   std::vector<Case> cases;
   const auto add = [&](std::string name, Pad op, Shape shape, Element element = f32) {

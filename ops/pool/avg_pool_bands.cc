@@ -33,7 +33,7 @@ Bands adaptive(std::int64_t in, std::int64_t out) {
 
 BandsOf3 Averaging::bands(const Spatial& sizes) const {
   BandsOf3 result{one_band(), one_band(), one_band()};
-  const Spatial count = counts(sizes);
+  const Spatial count = window_counts(windows, sizes);
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     const std::int64_t kernel = windows.kernel[d], padding = windows.padding[d];
     BandAverages along;

@@ -264,8 +264,8 @@ std::vector<Candidate> candidates(const MaxPool&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const MaxPool& op, const CpuLaunch& l) {
-  return with_floating(l.inputs[0].element,
-                       [&](auto x) { return bind_forward<decltype(x)>(op, l); });
+  return with_floating<MaxPool>(l.inputs[0].element,
+                                [&](auto x) { return bind_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const MaxPoolGrad&, const CpuQuery& q) {
@@ -273,8 +273,8 @@ std::vector<Candidate> candidates(const MaxPoolGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const MaxPoolGrad& op, const CpuLaunch& l) {
-  return with_floating(l.inputs[0].element,
-                       [&](auto x) { return bind_backward<decltype(x)>(op, l); });
+  return with_floating<MaxPool>(l.inputs[0].element,
+                                [&](auto x) { return bind_backward<decltype(x)>(op, l); });
 }
 
 }  // namespace metronome::METRONOME_ISA

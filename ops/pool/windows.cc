@@ -61,34 +61,24 @@ Type with_spatial(const Type& x, const Spatial& sizes) {
   return {x.element, std::move(shape)};
 }
 
-Spatial spatial_of(const Type& x, std::size_t dimensions) {
-  return {x.shape.end() - static_cast<std::ptrdiff_t>(dimensions), x.shape.end()};
-}
-
 Spatial count_of(const Windows& w, const Spatial& sizes) {
   const std::size_t n = sizes.size();
   require_numbers("kernel", w.kernel, n, 1);
   require_numbers("stride", w.stride, n, 1);
   require_numbers("padding", w.padding, n, 0);
   require_numbers("dilation", w.dilation, n, 1);
-  Spatial counts;
+  const Spatial counts = window_counts(w, sizes);
   for (std::size_t d = 0; d < n; ++d) {
     if (w.padding[d] > w.kernel[d] / 2) {
       throw Requirement{
           fmt::format("a padding of at most half the kernel, but padding {} and kernel {}",
                       to_string(w.padding), to_string(w.kernel))};
     }
-    const std::int64_t extent = w.dilation[d] * (w.kernel[d] - 1) + 1;
-    const std::int64_t room = sizes[d] + 2 * w.padding[d] - extent;
-    const std::int64_t last = w.ceil_mode ? room + w.stride[d] - 1 : room;
-    std::int64_t count = last < 0 ? 0 : last / w.stride[d] + 1;
-    if (w.ceil_mode && (count - 1) * w.stride[d] >= sizes[d] + w.padding[d]) --count;
-    if (count < 1) {
+    if (counts[d] < 1) {
       throw Requirement{fmt::format(
           "windows that fit into {} with padding {}, but a window takes {} of dimension {}",
-          to_string(sizes), to_string(w.padding), extent, d + 2)};
+          to_string(sizes), to_string(w.padding), window_extent(w, d), d + 2)};
     }
-    counts.push_back(count);
   }
   return counts;
 }

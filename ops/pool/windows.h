@@ -43,6 +43,10 @@ Spatial spatial_of(const Type& x, std::size_t dimensions);
 /// How many windows lie along each dimension. Throws Requirement where a number of `windows` is out
 /// of range or no window fits; conditions are PyTorch's.
 Spatial count_of(const Windows& windows, const Spatial& sizes);
+/// Elements of dimension d that a window spans.
+std::int64_t window_extent(const Windows& windows, std::size_t d);
+/// The counts of `count_of`, of windows that are known to fit.
+Spatial window_counts(const Windows& windows, const Spatial& sizes);
 
 /// The windows over `in` that give `out`, along each of three dimensions; where there are fewer,
 /// the first ones are `WindowLine{}`. An `WindowLine` is {in, out, kernel, stride, padding,

@@ -15,11 +15,11 @@ inline cuda::DrawRule draw_rule(const Random& op) {
 /// Launch: a CpuLaunch or a CudaLaunch.
 template <class T, class Launch>
 cuda::DrawLimits<T> draw_limits(const Random& op, const Launch& launch) {
-  const auto limits = op.limits();
-  if (!limits) return {};
-  const auto operand = static_cast<std::size_t>(limits->operand);
-  return {launch.template in<T>(operand), launch.inputs[operand].numel(), limits->least,
-          limits->most};
+  const auto bounds = op.bounds();
+  if (!bounds) return {};
+  constexpr std::size_t kOperand = DrawBounds::kOperand;
+  return {launch.template in<T>(kOperand), launch.inputs[kOperand].numel(), bounds->least,
+          bounds->most};
 }
 
 }  // namespace metronome

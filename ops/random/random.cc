@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "graph/ir/error.h"
 #include "ops/rules/require.h"
 
@@ -81,18 +79,12 @@ Types Random::infer(std::span<const Type> in) const {
 }
 
 std::optional<NumberLimits> Random::limits() const {
-  using Numbers = std::numeric_limits<double>;
-  switch (of) {
-    case Of::nothing:
-      return std::nullopt;
-    case Of::probabilities:
-      return NumberLimits{2, 0, 1, describe_probability};
-    case Of::logits:
-      return NumberLimits{2, Numbers::lowest(), Numbers::max(), describe_logit};
-    case Of::weights:
-      break;
-  }
-  return NumberLimits{2, Numbers::denorm_min(), Numbers::max(), describe_weight};
+  const std::optional<DrawBounds> in = bounds();
+  if (!in) return std::nullopt;
+  const auto words = of == Of::probabilities ? describe_probability
+                     : of == Of::logits      ? describe_logit
+                                             : describe_weight;
+  return NumberLimits{DrawBounds::kOperand, in->least, in->most, words};
 }
 
 OpPtr Random::on_rank(std::span<const Type>, int rank) const {

@@ -14,6 +14,12 @@
 
 namespace metronome {
 
+/// The range of the numbers by which a draw is made.
+struct DrawBounds {
+  static constexpr int kOperand = 2;  ///< that has them
+  double least = 0, most = 0;
+};
+
 /// Independent draws of one distribution, f32 or f64. Operands: seed i64[], draws i64[], the number
 /// of earlier steps that drew. Element i is made of the words of philox(seed, draws, key, block)
 /// that follow from n = first + i alone (ops/kernel/draws.h): the same bits on every
@@ -48,6 +54,8 @@ struct Random {
   bool operator==(const Random&) const = default;
   std::string attributes() const;  ///< without `first`: the same text on all ranks
   Types infer(std::span<const Type> in) const;
+  /// The bounds of the numbers by which it draws; absent where there are none.
+  std::optional<DrawBounds> bounds() const;
   std::optional<NumberLimits> limits() const;
   OpPtr on_rank(std::span<const Type> in, int rank) const;
   static std::vector<Case> cases();

@@ -85,7 +85,7 @@ void draw_elements(const cuda::DrawRule& rule, const DrawStream& stream, std::ui
 }  // namespace
 
 CpuKernel bind(const Random& op, const CpuLaunch& launch) {
-  return with_floating(op.type.element, [&](auto zero) {
+  return with_floating<Random>(op.type.element, [&](auto zero) {
     using T = decltype(zero);
     constexpr std::int64_t kDrawsGrain = 512;
     return CpuKernel([rule = draw_rule(op), key = op.key, first = op.first, to = launch.out<T>(0),

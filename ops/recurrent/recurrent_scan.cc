@@ -25,15 +25,6 @@
 namespace metronome {
 namespace {
 
-/// Operations of a step for each element of a state, beside its product: those of the gates.
-constexpr double kOpsOfElement = 30;
-
-double flops_of_scan(const Type& states, const Type& weight) {
-  const ScanSizes s(states, weight);
-  const auto elements = static_cast<double>(s.steps * s.rows * s.hidden);
-  return elements * (2 * static_cast<double>(s.width()) + kOpsOfElement);
-}
-
 /// The number of the operands of a scan without a bias.
 std::size_t operands_of(const RecurrentScan& op) { return op.keeps_cell() ? 4 : 3; }
 
@@ -82,11 +73,6 @@ Types RecurrentScan::infer(std::span<const Type> in) const {
   types.push_back(in[0]);
   types.push_back(states);
   return types;
-}
-
-double RecurrentScan::flops(std::span<const Type>, std::span<const Type> out) const {
-  const Type& gates = out[results()];
-  return flops_of_scan(out[0], {out[0].element, {gates.shape[2], out[0].shape[2]}});
 }
 
 Values RecurrentScan::vjp(const Vjp& v) const {
@@ -146,11 +132,6 @@ std::string RecurrentScanGrad::attributes() const {
                      of_last ? ", of_last" : "", of_cell ? ", of_cell" : "");
 }
 
-std::size_t RecurrentScanGrad::states() const {
-  return static_cast<std::size_t>(of_states) + static_cast<std::size_t>(of_last) +
-         static_cast<std::size_t>(of_cell);
-}
-
 Types RecurrentScanGrad::infer(std::span<const Type> in) const {
   const std::size_t first = states(), count = operands_of(scan);
   if (in.size() != first + 2 + count || (of_cell && !scan.keeps_cell())) {
@@ -181,10 +162,6 @@ std::vector<InPlace> RecurrentScanGrad::in_place() const {
   if (scan.kind == RecurrentKind::rnn) return {};
   const int of_products = scan.kind == RecurrentKind::gru ? 1 : 0;
   return {{.output = of_products, .input = static_cast<int>(states()) + 1}};
-}
-
-double RecurrentScanGrad::flops(std::span<const Type> in, std::span<const Type>) const {
-  return flops_of_scan(in[states()], in.back());
 }
 
 // ---- cases ---------------------------------------------------------------------------------

@@ -448,7 +448,7 @@ struct ScanBackward : ScanMemory<T> {
 template <template <class> class Walk>
 std::vector<Candidate> scan_candidates(const RecurrentScan& op, const ScanSizes& s, Element element,
                                        double flops, const CpuQuery& q) {
-  return with_floating(element, [&](auto zero) -> std::vector<Candidate> {
+  return with_floating<RecurrentScan>(element, [&](auto zero) -> std::vector<Candidate> {
     using T = decltype(zero);
     const Walk<T> walk{{op, s}};
     if (s.width() * s.hidden * static_cast<std::int64_t>(sizeof(T)) > kMostWeightBytes) return {};
@@ -468,7 +468,7 @@ std::vector<Candidate> candidates(const RecurrentScan& op, const CpuQuery& q) {
 CpuKernel bind(const RecurrentScan& op, const CpuLaunch& l) {
   const bool cell = op.keeps_cell();
   const std::size_t weight = cell ? 3 : 2;
-  return with_floating(l.inputs[0].element, [&](auto zero) {
+  return with_floating<RecurrentScan>(l.inputs[0].element, [&](auto zero) {
     using T = decltype(zero);
     ScanForward<T> f{{op, ScanSizes(l.outputs[0], l.inputs[weight])}};
     f.parts = l.in<T>(0), f.first_hidden = l.in<T>(1), f.weight = l.in<T>(weight);
@@ -490,7 +490,7 @@ std::vector<Candidate> candidates(const RecurrentScanGrad& op, const CpuQuery& q
 CpuKernel bind(const RecurrentScanGrad& op, const CpuLaunch& l) {
   const std::size_t first = op.states(), last = l.inputs.size() - 1;
   const bool cell = op.scan.keeps_cell(), gru = op.scan.kind == RecurrentKind::gru;
-  return with_floating(l.inputs[first].element, [&](auto zero) {
+  return with_floating<RecurrentScan>(l.inputs[first].element, [&](auto zero) {
     using T = decltype(zero);
     ScanBackward<T> f{{op.scan, ScanSizes(l.inputs[first], l.inputs[last])}};
     std::size_t next = 0;

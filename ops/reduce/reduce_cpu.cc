@@ -26,6 +26,7 @@
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/short_rows.h"
+#include "ops/expr/kept_functions.h"
 #include "ops/expr/nest.h"
 #include "ops/rules/axis.h"
 #include "ops/rules/by_element.h"
@@ -320,18 +321,24 @@ auto walk_of(Reduce::Kind kind, const ReduceLoops& l, std::int64_t results)
   switch (kind) {
     case Kind::sum:
     case Kind::mean:  // a sum, with a divisor
-      return walk_over<Kind::sum, T>(l, results);
+      if constexpr (keeps(Kind::sum) || keeps(Kind::mean))
+        return walk_over<Kind::sum, T>(l, results);
+      break;
     case Kind::max:
-      return walk_over<Kind::max, T>(l, results);
+      if constexpr (keeps(Kind::max)) return walk_over<Kind::max, T>(l, results);
+      break;
     case Kind::min:
-      return walk_over<Kind::min, T>(l, results);
+      if constexpr (keeps(Kind::min)) return walk_over<Kind::min, T>(l, results);
+      break;
     case Kind::sum_squares:
     case Kind::norm:
       break;
   }
-  if constexpr (std::is_floating_point_v<T>) {
-    return kind == Kind::norm ? walk_over<Kind::norm, T>(l, results)
-                              : walk_over<Kind::sum_squares, T>(l, results);
+  if constexpr (std::is_floating_point_v<T> && keeps(Kind::norm)) {
+    if (kind == Kind::norm) return walk_over<Kind::norm, T>(l, results);
+  }
+  if constexpr (std::is_floating_point_v<T> && keeps(Kind::sum_squares)) {
+    if (kind == Kind::sum_squares) return walk_over<Kind::sum_squares, T>(l, results);
   }
   own_mistake("a reduction without a kernel for its type");
 }
@@ -376,7 +383,7 @@ std::vector<Candidate> candidates(const Reduce& op, const CpuQuery& query) {
 }
 
 CpuKernel bind(const Reduce& op, const CpuLaunch& launch) {
-  return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
+  return with_element<Reduce>(launch.inputs[0].element, [&](auto x) -> CpuKernel {
     using T = decltype(x);
     if constexpr (!std::is_same_v<T, bool> && !kIsHalf<T>) return reduce<T>(op, launch);
     own_mistake("a reduction without a kernel for its type");
@@ -412,7 +419,7 @@ CpuKernel argmax(const ArgMax& op, const CpuLaunch& launch) {
 }  // namespace
 
 CpuKernel bind(const ArgMax& op, const CpuLaunch& launch) {
-  return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
+  return with_element<ArgMax>(launch.inputs[0].element, [&](auto x) -> CpuKernel {
     using T = decltype(x);
     if constexpr (!std::is_same_v<T, bool> && !kIsHalf<T>) return argmax<T>(op, launch);
     own_mistake("an argmax without a kernel for its type");

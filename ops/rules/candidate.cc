@@ -40,6 +40,4 @@ std::string name_of(const Candidate& candidate) {
   return name;
 }
 
-std::vector<Candidate> only(const Candidate& candidate) { return {candidate}; }
-
 }  // namespace metronome

@@ -276,8 +276,8 @@ std::vector<Candidate> candidates(const Softmax&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const Softmax& op, const CpuLaunch& l) {
-  return with_floating(l.inputs[0].element,
-                       [&](auto x) { return bind_forward<decltype(x)>(op, l); });
+  return with_floating<Softmax>(l.inputs[0].element,
+                                [&](auto x) { return bind_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const SoftmaxGrad&, const CpuQuery& q) {
@@ -285,8 +285,8 @@ std::vector<Candidate> candidates(const SoftmaxGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const SoftmaxGrad& op, const CpuLaunch& l) {
-  return with_floating(l.inputs[0].element,
-                       [&](auto x) { return bind_backward<decltype(x)>(op, l); });
+  return with_floating<Softmax>(l.inputs[0].element,
+                                [&](auto x) { return bind_backward<decltype(x)>(op, l); });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -90,7 +90,7 @@ std::vector<Candidate> candidates(const Sort& op, const CpuQuery& query) {
   const Type& x = query.inputs[0];
   const std::int64_t threads = x.numel() >= kSortedForThreads ? query.threads : 1;
   Candidate own{.threads = static_cast<int>(threads)};
-  with_element(x.element, [&](auto element) {
+  with_element<Sort>(x.element, [&](auto element) {
     own.scratch_bytes = static_cast<std::size_t>(threads * x.shape[op.axis]) *
                         sizeof(IndexedElement<decltype(element)>);
   });
@@ -98,7 +98,7 @@ std::vector<Candidate> candidates(const Sort& op, const CpuQuery& query) {
 }
 
 CpuKernel bind(const Sort& op, const CpuLaunch& launch) {
-  return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
+  return with_element<Sort>(launch.inputs[0].element, [&](auto x) -> CpuKernel {
     using T = decltype(x);
     if constexpr (!std::is_same_v<T, bool>) return sort<T>(op, launch);
     own_mistake("a sort without a kernel for its type");

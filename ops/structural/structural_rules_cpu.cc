@@ -109,9 +109,12 @@ CpuKernel bind(const Pack& op, const CpuLaunch& launch) {
   const auto zeros_to = [&](char* next) {
     if (next > end) runs.push_back({end, nullptr, next - end});
   };
-  for (const auto& [output, input, offset] : op.inside(launch.inputs)) {
+  std::size_t offset = 0;  // as `Pack::inside` has it
+  for (std::size_t input = 0; input < launch.inputs.size(); ++input) {
     char* to = launch.out<char>(0) + offset;
-    const auto bytes = static_cast<std::int64_t>(launch.inputs[input].bytes());
+    const std::size_t whole = launch.inputs[input].bytes();
+    offset = (offset + whole + op.alignment - 1) / op.alignment * op.alignment;
+    const auto bytes = static_cast<std::int64_t>(whole);
     if (bytes == 0) continue;
     zeros_to(to);
     if (launch.in<char>(input) != to) runs.push_back({to, launch.in<char>(input), bytes});

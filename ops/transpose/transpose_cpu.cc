@@ -198,8 +198,8 @@ CpuKernel bind(const Transpose& op, const CpuLaunch& launch) {
     moved.push_back(from[axis < 0 ? axis + type.rank() : axis]);
   Nest nest = coalesce({type.shape, {dense_strides(type.shape), moved}});
   if (nest.rank() == 0) nest = {{1}, {{1}, {1}}};
-  return with_size(size_of(type.element),
-                   [&](auto unit) { return transpose<decltype(unit)>(nest, launch); });
+  return with_size<Transpose>(size_of(type.element),
+                              [&](auto unit) { return transpose<decltype(unit)>(nest, launch); });
 }
 
 }  // namespace metronome::METRONOME_ISA

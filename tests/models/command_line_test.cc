@@ -86,8 +86,8 @@ TEST_CASE("the program of train alone says what the whole one does") {
 }
 
 TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
-  refuses("", "say what to do: train, compare, plan or --help.");
-  refuses("fly", "there is no \"fly\": say train, compare, plan or --help.");
+  refuses("", "say what to do: train, compare, plan, export or --help.");
+  refuses("fly", "there is no \"fly\": say train, compare, plan, export or --help.");
   refuses("train", "say what to train: digits, mnist, text or pendulum.");
   refuses("train letters", "model: there is no \"letters\": say digits, mnist, text or pendulum.");
   refuses(
@@ -131,11 +131,16 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
       "model: there is no \"towers\": say mlp, residual_tower, gated_routing, iterative_refine, "
       "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, lstm_seq, "
       "transformer, gan, vae, sac, ppo, digits, mnist, text or pendulum.");
+  refuses("export mlp",
+          "say which model to export, and the folder that is to be made: mlp, residual_tower, "
+          "gated_routing, iterative_refine, feedback_fixed, feedback_adaptive, routed_sparse, "
+          "convnet, conv_autoenc, gru_seq, lstm_seq, transformer, gan, vae, sac, ppo, digits, "
+          "mnist, text or pendulum.");
   refuses("plan mlp --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
 }
 
 TEST_CASE("--help says what there is, and status 0") {
-  for (const std::string verb : {"", "train", "compare", "plan"}) {
+  for (const std::string verb : {"", "train", "compare", "plan", "export"}) {
     const Outcome outcome = metronome(verb + " --help");
     CAPTURE(verb);
     CHECK(outcome.status == 0);
@@ -269,6 +274,21 @@ TEST_CASE("plan shows the plan and writes the graph") {
   CHECK(read(dot).starts_with("digraph"));
   CHECK(metronome("plan digits").status == 0);
   CHECK(metronome("plan mnist").status == 0);
+}
+
+TEST_CASE("export writes a library of a model or a task") {
+  for (const std::string model : {"mlp", "digits", "mnist", "text", "pendulum"}) {
+    for (const std::string evaluate : {"", " --evaluate"}) {
+      const std::string folder = temporary(model + (evaluate.empty() ? "" : "_evaluates"));
+      const Outcome outcome = metronome("export " + model + " " + folder + evaluate);
+      CAPTURE(model + evaluate);
+      CAPTURE(outcome.error);
+      CHECK(outcome.status == 0);
+      const std::string header = read(folder + "/" + model + ".h");
+      CHECK((header.find(model + "_train(") == header.npos) == !evaluate.empty());
+      CHECK(header.find(model + "_evaluate(") != header.npos);
+    }
+  }
 }
 
 TEST_CASE("plan says where a step's time goes") {

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 PAGE = Path("docs/names.md")
-FRONTS = (Path("executor/metronome.h"), Path("distributed/distributed.h"), Path("executor/metronome/import.h"))
+FRONTS = (Path("executor/metronome.h"), Path("distributed/distributed.h"), Path("executor/metronome/import.h"), Path("executor/metronome/export.h"))
 HEAD = """# All names
 
 These are all names of a program: functions, layers, losses, optimizers, the graph, `compile`, the executable and their options. The meanings

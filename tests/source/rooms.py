@@ -79,6 +79,10 @@ _EXECUTOR = {
         "executor/cuda/program",
     ]
     + _DEVICE,
+    # What exported libraries are built of: kernels, and what they ask for.
+    "executor/export/runtime": ["graph/ir", "ops", "ops/cpu", "executor/support"],
+    "executor/export": _PLANNED
+    + ["executor/checkpoint", "executor/run", "executor/export/runtime", "ops/cpu", "ops:rows"],
     "executor/compile": _PLANNED
     + ["graph/builder", "graph/check", "graph/passes", "graph/passes/training", "graph/plan"]
     + ["executor/run", "executor/cpu", "executor/eager", "ops/cpu"]
@@ -125,7 +129,9 @@ DEVICE = "executor/metronome/device.h"
 RANKS = "distributed/distributed.h"
 # Of programs that take in models of PyTorch's.
 IMPORT = "executor/metronome/import.h"
-DOORS = (PUBLIC, AUTHORS, DEVICE, RANKS, IMPORT)
+# Of programs that hand out what they trained.
+EXPORT = "executor/metronome/export.h"
+DOORS = (PUBLIC, AUTHORS, DEVICE, RANKS, IMPORT, EXPORT)
 # The same for programs outside of the tree: the headers of include/, each of which includes one of these.
 FACADES = {
     "metronome/metronome.h": PUBLIC,
@@ -133,6 +139,7 @@ FACADES = {
     "metronome/device.h": DEVICE,
     "metronome/distributed.h": RANKS,
     "metronome/import.h": IMPORT,
+    "metronome/export.h": EXPORT,
 }
 
 # What benchmarks/ may include besides: benchmarks of kernels, and of a device without a graph.
@@ -293,7 +300,7 @@ def wrong_include(path, header, public):
     users may include."""
     top = path.split("/")[0]
     if top in ABOVE:
-        allowed = public | {"benchmarks": {DEVICE, IMPORT, *INTERNALS}, "example": {AUTHORS, "metronome/op.h"}}.get(top, set())
+        allowed = public | {"benchmarks": {DEVICE, IMPORT, EXPORT, *INTERNALS}, "example": {AUTHORS, "metronome/op.h"}}.get(top, set())
         if header.split("/")[0] in ABOVE[top] or header in allowed:
             return None
         return f"{path} includes {header}, which is not public: {top}/ includes {PUBLIC}"

@@ -21,6 +21,10 @@ ELSEWHERE = {
         "name one as the option `model`",
         "give the most iterations as the option `max_iterations`",
     ],
+    "tests/export/export_test.cc": [
+        "compile it with mt::cpu_replay() and mt::for_export(options)",
+        "give ExportOptions::name",
+    ],
     "tests/ops/optimizers/adaptive_test.cc": ["give the average another name"],
     "tests/executor/compile/own_ops_test.cc": [
         "name it in CompileOptions::ops, as own_ops<...>(), with a kernel, or give it the rule `lower`",
@@ -48,6 +52,7 @@ LEFT_OUT = {
     "give one of them, as the second is a world, too": "of distributed/, which is tested there",
     "install torch with its dependencies, or name their folders in LD_LIBRARY_PATH": "asks for a GPU",
     "compile for eager on a GPU first, or set LD_PRELOAD=libtorch_cuda.so": "asks for a GPU",
+    "call %s_feed first": "of exported libraries: tests/export/drive.c follows it",
     "move it to the host": "asks for a tensor on a GPU",
     "move it with tensor.cpu()": "asks for a tensor on a GPU",
 }

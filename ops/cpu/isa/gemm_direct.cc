@@ -29,6 +29,7 @@
 #include "ops/cpu/isa/gemm_tile.h"
 #include "ops/cpu/packed.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -291,9 +292,13 @@ void run_own_product(const void* self, const void* a, const void* b, const void*
 
 }  // namespace
 
-OwnProduct::OwnProduct(const Gemm& g)
-    : run_(g.element == f64 ? run_own_product<double> : run_own_product<float>),
-      self_(g.element == f64 ? own_product<double>(g) : own_product<float>(g)) {}
+OwnProduct::OwnProduct(const Gemm& g) {
+  with_floating<Matmul>(g.element, [&](auto number) {
+    using T = decltype(number);
+    run_ = run_own_product<T>;
+    self_ = own_product<T>(g);
+  });
+}
 
 bool packs_once(const Gemm& g) {
   return g.steady_b && g.transpose_b && g.batch.empty() && g.flops() > 0;
@@ -302,19 +307,20 @@ bool packs_once(const Gemm& g) {
 Candidate direct_gemm_candidate(const Gemm& g, int threads) {
   Candidate direct{.threads = threads};
   if (packs_once(g)) {
-    direct.packed_bytes = g.element == f64 ? packed_bytes<double>(g) : packed_bytes<float>(g);
+    direct.packed_bytes = with_floating<Matmul>(
+        g.element, [&](auto number) { return packed_bytes<decltype(number)>(g); });
     return direct;
   }
-  const std::int64_t elements =
-      g.element == f64 ? pack_elements<double>(g) : pack_elements<float>(g);
+  const std::int64_t elements = with_floating<Matmul>(
+      g.element, [&](auto number) { return pack_elements<decltype(number)>(g); });
   direct.scratch_bytes =
       static_cast<std::size_t>(elements) * size_of(g.element) * static_cast<std::size_t>(threads);
   return direct;
 }
 
 CpuKernel bind_direct_gemm(const Gemm& g, const GemmData& data, const Candidate& choice) {
-  return g.element == f64 ? bind_direct<double>(g, data, choice)
-                          : bind_direct<float>(g, data, choice);
+  return with_floating<Matmul>(
+      g.element, [&](auto number) { return bind_direct<decltype(number)>(g, data, choice); });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -1,0 +1,23 @@
+// An exported library's own files as text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "executor/export/library_tables.h"
+
+namespace metronome::exported {
+
+/// NAME.h: the functions, for C99 and C++.
+std::string print_header(const LibraryTables& tables);
+/// NAME.cc: the tables, and functions that call `Instance`.
+std::string print_source(const LibraryTables& tables);
+/// ops/rules/kept.h and ops/expr/kept_functions.h, in the places of those that keep all.
+std::string print_kept(const LibraryTables& tables);
+std::string print_kept_functions(const LibraryTables& tables);
+/// CMakeLists.txt, for the sources of kernels by their names in the folder.
+std::string print_cmake(const LibraryTables& tables, const std::vector<std::string>& sources);
+/// README.md.
+std::string print_readme(const LibraryTables& tables);
+
+}  // namespace metronome::exported

@@ -1,0 +1,4 @@
+// What was compiled as a library of its own.
+#pragma once
+
+#include "executor/metronome/export.h"
