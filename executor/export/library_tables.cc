@@ -7,11 +7,11 @@
 #include "executor/export/library_tables.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +19,8 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "executor/checkpoint/safetensors.h"
@@ -68,6 +70,30 @@ Bytes unless_zeros(Bytes bytes) {
       std::ranges::all_of(bytes, [](std::byte each) { return each == std::byte{0}; });
   return zeros ? Bytes() : std::move(bytes);
 }
+
+/// A file in a folder of its own; both are gone at the end.
+class TemporaryFile {
+ public:
+  TemporaryFile() {
+    std::string made =
+        (std::filesystem::temp_directory_path() / "metronome-export-XXXXXX").string();
+    if (::mkdtemp(made.data()) == nullptr) {
+      throw RunError(
+          fmt::format("\"{}\" cannot be made, which an export needs for a moment", made));
+    }
+    folder_ = made;
+  }
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string name() const { return (folder_ / "checkpoint").string(); }
+
+ private:
+  std::filesystem::path folder_;
+};
 
 class TableMaker {
  public:
@@ -247,16 +273,17 @@ class TableMaker {
   }
 
   std::int32_t fault_index(const ir::Graph& graph, const Node& node) {
-    // Words around a number that no other word has.
-    constexpr std::int64_t kMet = -123456789;
-    std::string text;
+    // Kernels tell of such a number in a code of their own.
     if (node.op->ask<LimitsRule>()) {
-      text = fmt::format("{}: a probability out of range ({})", executor::describe(node), kMet);
-    } else if (const auto lookup = node.op->ask<IndexingRule>(graph.operands(node))) {
-      text = executor::describe(node, *lookup, kMet);
-    } else {
-      return -1;
+      tables_.faults.push_back(
+          {fmt::format("{}: a number by which it draws is out of range", executor::describe(node)),
+           std::nullopt});
+      return static_cast<std::int32_t>(tables_.faults.size() - 1);
     }
+    const auto lookup = node.op->ask<IndexingRule>(graph.operands(node));
+    if (!lookup) return -1;
+    constexpr std::int64_t kMet = -123456789;  // no other word of the text is this number
+    const std::string text = executor::describe(node, *lookup, kMet);
     const std::string number = std::to_string(kMet);
     const std::size_t at = text.find(number);
     tables_.faults.push_back({text.substr(0, at), text.substr(at + number.size())});
@@ -403,16 +430,14 @@ class TableMaker {
 
   /// Saves one, and takes its header apart.
   void add_checkpoint() {
-    const auto folder = std::filesystem::temp_directory_path();
-    const std::string file = (folder / fmt::format("metronome-export-{}", ::getpid())).string();
-    step_.storages.save(file);
-    const executor::checkpoint::SafetensorsFile saved(file);
-    std::ifstream in(file, std::ios::binary);
+    const TemporaryFile file;
+    step_.storages.save(file.name());
+    const executor::checkpoint::SafetensorsFile saved(file.name());
+    std::ifstream in(file.name(), std::ios::binary);
     std::uint64_t length = 0;
     in.read(reinterpret_cast<char*>(&length), sizeof length);
     std::string header(length, ' ');
     in.read(header.data(), static_cast<std::streamsize>(length));
-    std::filesystem::remove(file);
     header.resize(header.find_last_not_of(' ') + 1);
     CheckpointTable& made = tables_.checkpoint;
     for (const auto& [key, mark] : {std::pair("seed", "\1"), std::pair("choices", "\2"),
@@ -450,8 +475,7 @@ class TableMaker {
   static void name_arrays(std::vector<Entry>& entries) {
     std::set<std::string> taken;
     for (Entry& entry : entries) {
-      std::string plain = identifier_of(name_in(entry));
-      std::ranges::transform(plain, plain.begin(), [](unsigned char c) { return std::toupper(c); });
+      const std::string plain = upper_case(identifier_of(name_in(entry)));
       std::string unique = plain;
       for (int k = 1; !taken.insert(unique).second; ++k) unique = fmt::format("{}_{}", plain, k);
       entry.identifier = std::move(unique);
@@ -487,6 +511,11 @@ std::string identifier_of(std::string_view text) {
   }
   if (made.empty() || std::isdigit(static_cast<unsigned char>(made[0]))) made.insert(0, "_");
   return made;
+}
+
+std::string upper_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
+  return text;
 }
 
 }  // namespace metronome::exported

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,7 +40,8 @@ struct NamedStorage {
 };
 
 struct FaultWords {
-  std::string before, after;
+  std::string before;
+  std::optional<std::string> after;
 };
 
 struct CheckpointTable {
@@ -88,5 +90,6 @@ LibraryTables library_tables(Executable::Impl& step, std::string name);
 bool is_identifier(std::string_view text);
 /// The text with "_" for what an identifier cannot have.
 std::string identifier_of(std::string_view text);
+std::string upper_case(std::string text);
 
 }  // namespace metronome::exported

@@ -70,6 +70,19 @@ TEST_CASE(
   CHECK(std::distance(begin(entries), end(entries)) == 1);
 }
 
+TEST_CASE("a fault has the words around an index, and of a draw no number") {
+  const TemporaryFolder place;
+  Graph g("draws");
+  const Value p = g.input("p", f32, {4}), at = g.input("at", i64, {2});
+  g.output("y", bernoulli(p, "coins"));
+  g.output("z", index_select(p, 0, at));
+  Executable step = compile(g, cpu_replay(), for_export());
+  export_library(step, place.file("library"));
+  const std::string source = text_of(place.file("library") + "/draws.cc");
+  CHECK(source.find("): a number by which it draws is out of range\", nullptr}") != source.npos);
+  CHECK(source.find("): index \", \" is out of range 0 to 3\"}") != source.npos);
+}
+
 TEST_CASE("the guide's library begins with the numbers of a checkpoint") {
   namespace mt = ::metronome;
   const TemporaryFolder place;

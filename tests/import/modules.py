@@ -7,6 +7,7 @@ import torch
 from torch import nn, randint, randn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
+from whole_numbers import WholeNumbers
 
 
 class Mlp(nn.Module):
@@ -525,18 +526,6 @@ class UnseenWrites(nn.Module):
         copy = q * 1
         copy[0] = k[0]
         return q @ self.queue.t(), k + zeros, q * self.mean, self.history * k, copy * q
-
-
-class WholeNumbers(nn.Module):
-    """Arithmetic of i64 and i32, of both signs."""
-
-    def forward(self, x, n):
-        d, small = 2 * n - 1, n.int()
-        quotients = n // 2, n // d, 17 // d, n.div(3, rounding_mode="trunc"), n.div(d, rounding_mode="trunc"), small // 3
-        rests = n % 3, n % d, 17 % d, torch.fmod(n, 3), torch.fmod(n, d), small % 5
-        powers = n**0, n**1, n**2, n**5, small**3, ~n, ~small
-        same = torch.floor(n), torch.ceil(n), torch.round(n), torch.trunc(n), n.square(), n.abs(), n.sign(), -n
-        return quotients, rests, powers, same, n / 2, n.clamp(-1, 3), n.sum(), n.prod(), x * (n % 3)
 
 
 @dataclasses.dataclass

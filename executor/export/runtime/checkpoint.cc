@@ -274,6 +274,8 @@ Code Instance::load(const char* name) {
   if (row.seed >= 0) std::memcpy(at(tables_.storages[row.seed].place), &origin.seed, 8);
   if (read) return Code::ok;
   fill();
+  fed_.assign(fed_.size(), false);
+  output_places_.assign(output_places_.size(), kNowhere);
   return wrong("changed while it was read; everything is as it was exported");
 }
 

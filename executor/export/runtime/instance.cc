@@ -248,8 +248,12 @@ const char* Instance::fault() {
   const auto found = faults_.fault();
   if (!found) return "";
   const FaultRow& row = tables_.faults[found->place];
-  std::snprintf(fault_, sizeof fault_, "%s%lld%s", row.before, static_cast<long long>(found->value),
-                row.after);
+  if (row.after == nullptr) {
+    std::snprintf(fault_, sizeof fault_, "%s", row.before);
+  } else {
+    std::snprintf(fault_, sizeof fault_, "%s%lld%s", row.before,
+                  static_cast<long long>(found->value), row.after);
+  }
   // At its place, which kernels know: the next fault is another.
   faults_.~FaultSlot();
   new (&faults_) FaultSlot;

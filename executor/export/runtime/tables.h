@@ -80,10 +80,10 @@ struct StorageRow {
   enum class Kind : std::uint8_t { parameter, buffer, state, counter, moment } kind;
 };
 
-/// The words of a fault, around the number that was met.
+/// The words of a fault, around the index that was met.
 struct FaultRow {
   const char* before = "";
-  const char* after = "";
+  const char* after = nullptr;  ///< null: `before` says all
 };
 
 /// A checkpoint's file.
