@@ -22,6 +22,7 @@ struct ExportArguments {
   std::optional<std::string> load;
   std::optional<std::string> name;
   bool evaluate = false;
+  bool beside = false;
 };
 
 /// The graph, and the names of what its evaluation answers.
@@ -60,7 +61,8 @@ int run_export(const ExportArguments& arguments) {
   if (arguments.load) {
     for (const std::string& notice : step.load(*arguments.load)) fmt::print("{}\n", notice);
   }
-  export_library(step, arguments.folder, {.name = arguments.name.value_or("")});
+  export_library(step, arguments.folder,
+                 {.name = arguments.name.value_or(""), .weights_inside = !arguments.beside});
   fmt::print("wrote {0}; cmake -S {0} -B {0}/build && cmake --build {0}/build\n", arguments.folder);
   return 0;
 }
@@ -86,6 +88,8 @@ void add_export(CLI::App& app, Action& chosen) {
                    "What all names of the library begin with; by default the model's name");
   verb->add_flag("--evaluate", arguments->evaluate,
                  "The evaluation alone, without a training step");
+  verb->add_flag("--beside", arguments->beside,
+                 "Weights in a file of the folder, NAME.safetensors, and not in the library");
 }
 
 }  // namespace metronome::commands

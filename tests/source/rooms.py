@@ -82,7 +82,7 @@ _EXECUTOR = {
     # What exported libraries are built of: kernels, and what they ask for.
     "executor/export/runtime": ["graph/ir", "ops", "ops/cpu", "executor/support"],
     "executor/export": _PLANNED
-    + ["executor/checkpoint", "executor/run", "executor/export/runtime", "ops/cpu", "ops:rows"],
+    + ["executor/checkpoint", "executor/cpu", "executor/run", "executor/export/runtime", "ops/cpu", "ops:rows"],
     "executor/compile": _PLANNED
     + ["graph/builder", "graph/check", "graph/passes", "graph/passes/training", "graph/plan"]
     + ["executor/run", "executor/cpu", "executor/eager", "ops/cpu"]
