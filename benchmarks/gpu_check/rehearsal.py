@@ -33,7 +33,7 @@ exec "$@"
 # What makes a piece small, by its part or the first word of that.
 SMALL = {
     "conformance": ["--small"],
-    "models": ["--steps", "3", "--narrow"],
+    "models": ["--steps", "3", "--host"],
     "compare": ["--rounds", "7"],
     "peers": ["--rounds", "7"],
     # The last `--peers` counts: those of the piece compile for minutes, and need a GPU.
@@ -51,8 +51,10 @@ def on_host(piece: Piece, places: Places, tools: Path) -> Piece:
     command += SMALL.get(piece.part) or SMALL.get(first, [])
     if first in ("compare", "allocations"):
         command[0] = str(places.bundle / "bin" / Path(command[0]).name)
-    # Kernels of the host are slow.
+    # Kernels of the host are slow, and groups would be compiled.
     environment = {"METRONOME_LAUNCH_LIMIT": "", "PATH": f"{tools}:{os.environ['PATH']}"}
+    if first in ("models", "profiles"):
+        environment["METRONOME_WITHOUT"] = "loosen,fuse"
     return replace(piece, command=command, environment=piece.environment | environment, about=2)
 
 
