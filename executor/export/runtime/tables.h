@@ -78,7 +78,7 @@ struct StorageRow {
   const void* exported = nullptr;  ///< what it held when it was exported; null: zeros
   const void* initial = nullptr;   ///< of a state: what a reset gives it; null: zeros
   enum class Kind : std::uint8_t { parameter, buffer, state, counter, moment } kind;
-  /// What an optimizer's number must be, as it is set: finite, and so large.
+  /// The range of an optimizer's number, which is finite, too.
   enum class Limit : std::uint8_t { none, at_least_0, above_0 } limit = Limit::none;
 };
 
