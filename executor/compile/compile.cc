@@ -96,6 +96,7 @@ Plan finish_plan(ir::Graph begun, PlanReport summary, const PlanInput& declared,
 Settings settings_for(const PlanInput& declared, Settings settings, const CompileOptions& options) {
   settings.layouts.kept = declared.kept;
   settings.averages = declared.averages;
+  settings.plan_work = options.plan_work;
   if (options.data_parallel) settings.rank = options.data_parallel->rank();
   return settings;
 }

@@ -52,6 +52,7 @@ void summarize(Plan& plan) {
   report.kernels = kernels_of(plan.graph);
   report.arena_bytes = plan.memory.arena_bytes;
   report.lower_bound = plan.memory.lower_bound;
+  report.least_bytes = plan.memory.least_bytes;
   report.unshared_bytes = unshared_bytes(plan.graph);
   report.relayouts = static_cast<std::size_t>(std::ranges::count_if(
       plan.graph.nodes(), [](const Node& n) { return n.op->as<Relayout>() != nullptr; }));

@@ -67,6 +67,9 @@ std::string to_string(const Report& report) {
         "unshared {:.3f} MiB\n",
         name_of(p), p.kernels, p.kernels_declared, p.copies, mebibytes(p.arena_bytes),
         mebibytes(p.lower_bound), mebibytes(p.unshared_bytes));
+    if (p.arena_bytes > p.lower_bound && p.arena_bytes == p.least_bytes) {
+      text += "    no layout of its order takes less\n";
+    }
     if (p.relayouts > 0) text += fmt::format("    {} copies into other layouts\n", p.relayouts);
     for (const std::string& form : p.forms) text += fmt::format("    {}\n", form);
     for (const std::string& line : p.largest()) text += fmt::format("    {}\n", line);

@@ -68,8 +68,11 @@ struct PlanReport {
   std::size_t kernels = 0;      ///< kernels of a replay
   std::size_t arena_bytes = 0;  ///< this plan's need
   std::size_t lower_bound = 0;  ///< bytes that the weighed orders' values hold at least
-  std::size_t copies = 0;       ///< copies of assigned values at the end of the step
-  std::size_t relayouts = 0;    ///< copies from one layout to another
+  /// Bytes that no layout of the chosen order can go below: `arena_bytes` where that is proven to
+  /// be the smallest.
+  std::size_t least_bytes = 0;
+  std::size_t copies = 0;     ///< copies of assigned values at the end of the step
+  std::size_t relayouts = 0;  ///< copies from one layout to another
   /// All values in the arena at its fullest moment, largest first.
   std::vector<HeldValue> held;
   /// On a GPU: the forms that were timed, "one graph, 1 stream: 57.1 us a step, kept".

@@ -72,6 +72,10 @@ struct CompileOptions {
   int threads = 0;
   /// Most bytes of the arena; compile says the smallest that is feasible if it is exceeded.
   std::optional<std::size_t> memory_budget = {};
+  /// How long the planner may search for a smaller arena, for each order that it weighs: a billion
+  /// is about a second. The search then goes on to the smallest that is possible. Absent: it ends
+  /// within 1 % of the lower bound, or after about half a second.
+  std::optional<std::size_t> plan_work = {};
   /// Paths of nodes, or above nodes, that training computes once more for the gradients that read
   /// them, in place of keeping what they made: `{"tower/0", "tower/1"}`. A path may be a glob, as
   /// in Graph::freeze: `{"tower/*"}`. Each scope that it finds is computed again as one. Less

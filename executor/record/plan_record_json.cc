@@ -60,10 +60,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelChoice, what, chosen, how, candidates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OpCount, op, before, after)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassReport, name, nodes_before, nodes_after, ops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeldValue, type, bytes, path, line)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanReport, mode, batch, average, kernels_declared, kernels,
-                                   arena_bytes, lower_bound, copies, relayouts, held, forms,
-                                   graph_nodes, longest_chain, kernels_in_place, unshared_bytes,
-                                   passes, choices)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PlanReport, mode, batch, average, kernels_declared,
+                                                kernels, arena_bytes, lower_bound, least_bytes,
+                                                copies, relayouts, held, forms, graph_nodes,
+                                                longest_chain, kernels_in_place, unshared_bytes,
+                                                passes, choices)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, graph, target, isa, threads, compile_seconds,
                                    arena_bytes, storage_bytes, device, device_bytes_io,
                                    device_bytes_other, mapped_bytes, parameter_count, plans,

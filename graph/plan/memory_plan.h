@@ -48,6 +48,9 @@ struct MemoryPlan {
   /// The planner weighs plans that differ in the order and in which values take over others' bytes.
   /// This is the smallest `held_bytes` of them: no placement of any of them takes fewer bytes.
   std::size_t lower_bound = 0;
+  /// No layout of this order, with these values taken over, takes fewer bytes: `held_bytes`, or
+  /// more where a search has proven that.
+  std::size_t least_bytes = 0;
   std::vector<Holder> holders;  ///< all values live at the peak, largest first
   /// [node] Offset in the arena of the scratch bytes that the node has while it runs; meaningful if
   /// it has any.

@@ -3,6 +3,7 @@
 //   peak_of              the bound: bytes of the fullest step
 //   best_as_steps_pass   if pairs of blocks are more than kBudget; ends near the bound
 //   greedy_orders        six orders of the blocks, each with both fits; ends at the bound
+//   improve              a complete search, of blocks without spans (exact_placement.h)
 //   search               from the best kSearches attempts, at least one; ends near the bound
 //   search_large_first   from the same attempts, the large blocks alone first, then all
 //
@@ -12,7 +13,7 @@
 //   order a b c    c ends too high: it moves to a place before, drawn at random
 //   order c a b    all are placed anew; no more bytes than the best: it is the best from here on
 //
-// All stages behind the second share the budget of one `GreedyPlacer`. Random numbers begin at one
+// All stages but `improve` share the budget of one `GreedyPlacer`. Random numbers begin at one
 // fixed seed, so equal blocks get equal offsets.
 #include "graph/plan/placement.h"
 
@@ -25,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/plan/exact_placement.h"
 #include "graph/plan/greedy_placement.h"
 #include "graph/plan/step_placement.h"
 
@@ -245,14 +247,12 @@ Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& exclu
   return peak;
 }
 
-Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& excludes,
-                Effort effort) {
-  const std::size_t bound = peak_of(blocks, excludes).bytes;
-  Placement best{{}, SIZE_MAX};
-  if (blocks.size() * blocks.size() > kBudget) {
-    best = best_as_steps_pass(blocks, bound);
-    if (near_peak(best.bytes, bound) || effort == Effort::greedy) return best;
-  }
+namespace {
+
+/// Stages behind the first: those that compare blocks with each other.
+Placement place_by_comparison(std::span<const HeldBlock> blocks,
+                              const control::Exclusions& excludes, Effort effort,
+                              const SearchLimits& limits, std::size_t bound, Placement best) {
   GreedyPlacer greedy(blocks, excludes);
   std::vector<Attempt> attempts;
   for (const Order& order : greedy_orders(blocks, excludes)) {
@@ -266,18 +266,42 @@ Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& ex
     return a.placement.bytes < b.placement.bytes;
   });
   if (attempts[0].placement.bytes < best.bytes) best = attempts[0].placement;
+  best.least = bound;
   if (effort == Effort::greedy) return best;
+  const std::size_t enough = limits.enough.value_or(bound + bound / 100);
+  if (ExactPlacer::takes(blocks)) {
+    best = improve(blocks, std::move(best), enough, limits.work);
+    if (best.bytes <= std::max(enough, best.least)) return best;
+  }
+  const std::size_t least = best.least;
   if (attempts.size() > kSearches) attempts.resize(kSearches);
   bool first = true;
   for (const bool large_first : {false, true}) {
     for (const Attempt& attempt : attempts) {
       if (greedy.exhausted()) return best;
-      if (!std::exchange(first, false) && near_peak(best.bytes, bound)) return best;
+      if (!std::exchange(first, false) && best.bytes <= enough) return best;
       Attempt found = large_first ? search_large_first(blocks, excludes, bound, attempt, greedy)
                                   : search(blocks, bound, attempt, kRounds, greedy);
       if (found.placement.bytes < best.bytes) best = std::move(found.placement);
+      best.least = least;
     }
   }
+  return best;
+}
+
+}  // namespace
+
+Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& excludes,
+                Effort effort, const SearchLimits& limits) {
+  const std::size_t bound = peak_of(blocks, excludes).bytes;
+  Placement best{{}, SIZE_MAX};
+  bool ends = false;
+  if (blocks.size() * blocks.size() > kBudget) {
+    best = best_as_steps_pass(blocks, bound);
+    ends = near_peak(best.bytes, bound) || effort == Effort::greedy;
+  }
+  if (!ends) best = place_by_comparison(blocks, excludes, effort, limits, bound, std::move(best));
+  best.least = std::max(best.least, bound);
   return best;
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,8 @@ bool meet(const HeldBlock& a, const HeldBlock& b, const control::Exclusions& exc
 struct Placement {
   std::vector<std::size_t> offsets;  ///< [block]
   std::size_t bytes = 0;             ///< end of the highest block
+  /// No placement takes fewer bytes than these: the fullest step's, or what a search has proven.
+  std::size_t least = 0;
 
   bool operator==(const Placement&) const = default;
 };
@@ -72,9 +75,17 @@ enum class Effort : std::uint8_t {
 /// True if a placement is good enough to stop looking: within 1 % of the peak.
 constexpr bool near_peak(std::size_t bytes, std::size_t peak) { return bytes <= peak + peak / 100; }
 
-/// Stops at the peak, and between searches near it; of very many blocks before the first search.
-/// Deterministic. Blocks share bytes if they do not meet.
+/// When a search ends, beside at the peak.
+struct SearchLimits {
+  /// Blocks and sections that the complete search looks at: a billion take about a second.
+  std::size_t work = 500'000'000;
+  /// A placement of so many bytes is good enough; absent: one near the peak.
+  std::optional<std::size_t> enough = {};
+};
+
+/// Deterministic. Blocks share bytes if they do not meet. A complete search (exact_placement.h)
+/// looks at blocks without spans, if they are not very many.
 Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {},
-                Effort effort = Effort::search);
+                Effort effort = Effort::search, const SearchLimits& limits = {});
 
 }  // namespace metronome::plan

@@ -48,6 +48,12 @@ struct Draft {
 /// Drafts, of which at most so many are searched for a better placement: each may take long.
 constexpr std::size_t kSearched = 4;
 
+/// With work of the user's own the search goes on to the bound.
+SearchLimits limits_of(const Settings& settings) {
+  if (!settings.plan_work) return {};
+  return {.work = *settings.plan_work, .enough = 0};
+}
+
 class Planner {
  public:
   Planner(const ir::Graph& graph, const std::vector<std::size_t>& scratch_bytes,
@@ -55,6 +61,7 @@ class Planner {
       : graph_(graph),
         scratch_bytes_(scratch_bytes),
         alignment_(settings.alignment),
+        limits_(limits_of(settings)),
         guards_(control::number_guards(graph.nodes(), settings)) {
     // Operands lie inside results unless they take fewer bytes apart: then each is held for itself,
     // and not the whole from its first part on.
@@ -91,9 +98,12 @@ class Planner {
     const Draft* best = &drafts[0];
     std::size_t searched = 0;
     for (Draft& draft : drafts) {
-      if (near_peak(best->placement.bytes, draft.peak.bytes)) continue;  // it cannot win by much
+      // It cannot win, or not by much.
+      const bool close = limits_.enough ? best->placement.bytes <= draft.peak.bytes
+                                        : near_peak(best->placement.bytes, draft.peak.bytes);
+      if (close) continue;
       if (searched++ == kSearched) break;
-      draft.placement = place(draft.blocks, guards_.excludes);
+      draft.placement = place(draft.blocks, guards_.excludes, Effort::search, limits_);
       if (draft.placement.bytes < best->placement.bytes) best = &draft;
     }
     const Draft* inside = nullptr;  // saves copies, so it may take a little more
@@ -141,6 +151,7 @@ class Planner {
     MemoryPlan plan;
     plan.arena_bytes = placement.bytes;
     plan.held_bytes = peak.bytes;
+    plan.least_bytes = placement.least;
     plan.holders = holders_at(peak, uses, guards_, lifetimes);
     plan.places.resize(graph_.nodes().size());
     for (std::int32_t value = 0; value < uses.values(); ++value) {
@@ -166,6 +177,7 @@ class Planner {
   const ir::Graph& graph_;
   const std::vector<std::size_t>& scratch_bytes_;
   const std::size_t alignment_;
+  const SearchLimits limits_;
   std::vector<Uses> uses_;  // with operands inside results; where there are any, also apart
   const control::NumberedGuards guards_;
 };

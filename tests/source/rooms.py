@@ -154,6 +154,7 @@ INTERNALS = {
     "graph/emit/scope.h",
     "graph/ir/graph.h",
     "graph/ir/op_model.h",
+    "graph/plan/placement.h",
     "graph/ir/structural.h",
     "ops/attention/attention.h",
     "ops/batch_norm/batch_norm.h",

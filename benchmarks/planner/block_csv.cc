@@ -1,0 +1,123 @@
+#include "benchmarks/planner/block_csv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "graph/ir/error.h"
+
+namespace metronome::benchmarks {
+namespace {
+
+constexpr std::array<std::string_view, 5> kColumns = {"id", "lower", "upper", "size", "alignment"};
+enum Column : std::size_t { kId, kLower, kUpper, kSize, kAlignment };
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(at);
+    parts.push_back(text.substr(0, end));
+    if (end == text.npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// One line of a file, for messages.
+struct LineOfFile {
+  const std::string& name;
+  std::size_t number;
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw RunError(fmt::format("{}:{}: {}", name, number, why));
+  }
+};
+
+/// The places of `kColumns` in a line.
+using Places = std::array<std::optional<std::size_t>, kColumns.size()>;
+
+Places places_of(std::span<const std::string_view> header, const LineOfFile& line) {
+  Places places;
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    const auto found = std::ranges::find(kColumns, header[i]);
+    if (found == kColumns.end()) {
+      line.refuse(
+          fmt::format("there is no column \"{}\"; there are id, lower, upper, size and "
+                      "alignment",
+                      header[i]));
+    }
+    auto& place = places[static_cast<std::size_t>(found - kColumns.begin())];
+    if (place) line.refuse(fmt::format("the column \"{}\" stands twice", header[i]));
+    place = i;
+  }
+  for (const Column column : {kId, kLower, kUpper, kSize}) {
+    if (!places[column]) line.refuse(fmt::format("the column \"{}\" is missing", kColumns[column]));
+  }
+  return places;
+}
+
+std::int64_t number_in(std::span<const std::string_view> values, const Places& places,
+                       Column column, std::int64_t least, std::int64_t most,
+                       const LineOfFile& line) {
+  const std::string_view text = values[*places[column]];
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || number < least || number > most) {
+    line.refuse(fmt::format("column {} (\"{}\") is \"{}\", and no whole number from {} to {}",
+                            *places[column] + 1, kColumns[column], text, least, most));
+  }
+  return number;
+}
+
+}  // namespace
+
+BlockTable parse_blocks(std::string_view text, const std::string& name) {
+  constexpr std::int64_t kLastStep = std::numeric_limits<std::int32_t>::max() - 1;
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 48, kMostAlignment = 1 << 20;
+  BlockTable table;
+  Places places;
+  std::vector<std::string_view> lines = split(text, '\n');
+  if (lines.back().empty()) lines.pop_back();
+  if (lines.empty()) LineOfFile{name, 1}.refuse("the file is empty");
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const LineOfFile line{name, i + 1};
+    if (lines[i].ends_with('\r')) lines[i].remove_suffix(1);
+    table.lines.emplace_back(lines[i]);
+    const std::vector<std::string_view> values = split(lines[i], ',');
+    if (i == 0) {
+      places = places_of(values, line);
+      continue;
+    }
+    const std::size_t columns = split(lines[0], ',').size();
+    if (values.size() != columns) {
+      line.refuse(fmt::format("it has {} columns, and the header {}", values.size(), columns));
+    }
+    const std::int64_t lower = number_in(values, places, kLower, 0, kLastStep, line);
+    const std::int64_t upper = number_in(values, places, kUpper, lower + 1, kLastStep + 1, line);
+    const std::int64_t size = number_in(values, places, kSize, 0, kMostBytes, line);
+    if (places[kAlignment]) {
+      const std::int64_t alignment = number_in(values, places, kAlignment, 1, kMostAlignment, line);
+      table.alignment = std::max(table.alignment, static_cast<std::size_t>(alignment));
+    }
+    table.blocks.push_back({static_cast<std::int32_t>(lower), static_cast<std::int32_t>(upper - 1),
+                            static_cast<std::size_t>(size)});
+  }
+  for (plan::HeldBlock& block : table.blocks) {
+    block.bytes = (block.bytes + table.alignment - 1) / table.alignment * table.alignment;
+  }
+  return table;
+}
+
+std::string print_offsets(const BlockTable& table, std::span<const std::size_t> offsets) {
+  std::string text = table.lines[0] + ",offset\n";
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    text += fmt::format("{},{}\n", table.lines[i + 1], offsets[i]);
+  }
+  return text;
+}
+
+}  // namespace metronome::benchmarks

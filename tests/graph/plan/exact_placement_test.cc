@@ -1,0 +1,202 @@
+// The complete search for a layout: against all layouts of few blocks, and cases of known optimum.
+#include "graph/plan/exact_placement.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "graph/plan/greedy_placement.h"
+
+namespace metronome::testing::exact_placement_test {
+namespace {
+
+using Blocks = std::vector<plan::HeldBlock>;
+
+constexpr std::size_t kWork = 500'000'000;
+
+/// True if no two blocks of a step share bytes.
+bool is_valid(const Blocks& blocks, const plan::Placement& placement) {
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (placement.offsets[i] + blocks[i].bytes > placement.bytes) return false;
+    for (std::size_t k = 0; k < i; ++k) {
+      const bool together = blocks[i].begin <= blocks[k].end && blocks[k].begin <= blocks[i].end;
+      const bool beside = placement.offsets[i] >= placement.offsets[k] + blocks[k].bytes ||
+                          placement.offsets[k] >= placement.offsets[i] + blocks[i].bytes;
+      if (together && !beside) return false;
+    }
+  }
+  return true;
+}
+
+Blocks random_blocks(std::mt19937& random, int count) {
+  Blocks blocks;
+  for (int i = 0; i < count; ++i) {
+    const auto begin = static_cast<std::int32_t>(random() % 12);
+    const auto steps = static_cast<std::int32_t>(random() % 5);
+    blocks.push_back({begin, begin + steps, (1 + random() % 9) * 16});
+  }
+  return blocks;
+}
+
+/// The fewest bytes of all orders in which blocks fall on those before them.
+std::size_t optimum_of(const Blocks& blocks) {
+  const control::Exclusions none;
+  plan::GreedyPlacer greedy(blocks, none);
+  plan::Order order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::size_t least = SIZE_MAX;
+  do {
+    least = std::min(least, greedy.run(order, plan::Fit::first).bytes);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return least;
+}
+
+/// A rectangle of steps and units of bytes, cut into blocks at random: they fit without a gap. Then
+/// blocks in so many of a hundred go, but for those of one step, whose bytes stay the optimum.
+Blocks cut_rectangle(std::mt19937& random, std::size_t count, std::int32_t units, unsigned gone) {
+  struct Piece {
+    std::int32_t begin, end, low, high;
+  };
+  const auto steps = static_cast<std::int32_t>(2 * count);
+  std::vector<Piece> pieces = {{0, steps, 0, units}};
+  while (pieces.size() < count) {
+    std::size_t at = random() % pieces.size();
+    for (int k = 0; k < 3; ++k) {  // rather large ones
+      const std::size_t other = random() % pieces.size();
+      const auto area = [&](std::size_t i) {
+        return std::int64_t{pieces[i].end - pieces[i].begin} * (pieces[i].high - pieces[i].low);
+      };
+      if (area(other) > area(at)) at = other;
+    }
+    Piece& piece = pieces[at];
+    Piece other = piece;
+    const std::int32_t wide = piece.end - piece.begin, high = piece.high - piece.low;
+    if (random() % 2 == 0 && wide > 1) {
+      piece.end = other.begin =
+          piece.begin + 1 + static_cast<std::int32_t>(random() % static_cast<unsigned>(wide - 1));
+    } else if (high > 1) {
+      piece.high = other.low =
+          piece.low + 1 + static_cast<std::int32_t>(random() % static_cast<unsigned>(high - 1));
+    } else {
+      continue;
+    }
+    pieces.push_back(other);
+  }
+  std::shuffle(pieces.begin(), pieces.end(), random);
+  const auto full = static_cast<std::int32_t>(random() % static_cast<unsigned>(steps));
+  Blocks blocks;
+  for (const Piece& piece : pieces) {
+    const bool stays = piece.begin <= full && full < piece.end;
+    if (!stays && random() % 100 < gone) continue;
+    blocks.push_back(
+        {piece.begin, piece.end - 1, static_cast<std::size_t>(piece.high - piece.low) * 64});
+  }
+  return blocks;
+}
+
+}  // namespace
+
+TEST_CASE("a layout is found where the greedy ones leave a gap") {
+  //  4 |[ b ][ d    ]
+  //  2 |[    ][ c   ]
+  //  0 |[  a     ][e]
+  const Blocks blocks = {{0, 3, 2}, {0, 1, 4}, {2, 4, 2}, {2, 4, 2}, {4, 5, 2}};
+  plan::ExactPlacer exact(blocks, kWork);
+  const std::size_t peak = plan::peak_of(blocks).bytes;
+  const plan::ExactAnswer found = exact.find(peak, kWork);
+  REQUIRE(found.placement);
+  CHECK(found.placement->bytes == peak);
+  CHECK(is_valid(blocks, *found.placement));
+  const plan::ExactAnswer none = exact.find(peak - 1, kWork);
+  CHECK_FALSE(none.placement);
+  CHECK(none.proves_none);
+}
+
+TEST_CASE("of few blocks it finds the best of all orders, and proves that none is better") {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    const Blocks blocks = random_blocks(random, 3 + round % 5);
+    CAPTURE(round);
+    const std::size_t optimum = optimum_of(blocks), peak = plan::peak_of(blocks).bytes;
+    plan::ExactPlacer exact(blocks, kWork);
+    const plan::ExactAnswer found = exact.find(optimum, kWork);
+    REQUIRE(found.placement);
+    REQUIRE(found.placement->bytes == optimum);
+    REQUIRE(is_valid(blocks, *found.placement));
+    REQUIRE(exact.find(optimum - 1, kWork).proves_none);
+    const plan::Placement improved = plan::improve(blocks, {{}, 2 * optimum, peak}, 0, kWork);
+    REQUIRE(improved.bytes == optimum);
+    REQUIRE(improved.least == optimum);
+  }
+}
+
+TEST_CASE("a peak that no layout keeps to is proven to be too little") {
+  // all steps hold 6 bytes, and no order of the nine blocks takes fewer than 7
+  const Blocks blocks = {{2, 3, 1}, {3, 5, 3}, {1, 5, 1}, {4, 5, 2}, {1, 3, 1},
+                         {0, 1, 3}, {2, 2, 2}, {0, 0, 3}, {1, 2, 1}};
+  REQUIRE(plan::peak_of(blocks).bytes == 6);
+  REQUIRE(optimum_of(blocks) == 7);
+  plan::ExactPlacer exact(blocks, kWork);
+  CHECK(exact.find(6, kWork).proves_none);
+  const plan::Placement placement =
+      plan::place(blocks, {}, plan::Effort::search, {.work = kWork, .enough = 0});
+  CHECK(is_valid(blocks, placement));
+  CHECK(placement.bytes == 7);
+  CHECK(placement.least == 7);
+}
+
+TEST_CASE("rectangles that were cut into blocks are put together again") {
+  std::mt19937 random(7);
+  for (const unsigned gone : {0U, 5U, 20U}) {
+    for (int round = 0; round < 8; ++round) {
+      const Blocks blocks = cut_rectangle(random, gone == 20 ? 100 : 50, 4000, gone);
+      CAPTURE(gone);
+      CAPTURE(round);
+      const plan::Placement placement =
+          plan::place(blocks, {}, plan::Effort::search, {.work = 4 * kWork, .enough = 0});
+      REQUIRE(is_valid(blocks, placement));
+      REQUIRE(placement.bytes == 4000 * 64);
+      REQUIRE(placement.least == placement.bytes);
+    }
+  }
+}
+
+TEST_CASE("a search that its work ends too early is no proof, and gives the same each time") {
+  std::mt19937 random(3);
+  const Blocks blocks = cut_rectangle(random, 400, 4000, 0);
+  const plan::SearchLimits limits = {.work = 5'000'000, .enough = 0};
+  const plan::Placement placement = plan::place(blocks, {}, plan::Effort::search, limits);
+  CHECK(is_valid(blocks, placement));
+  CHECK(placement.least == 4000 * 64);
+  CHECK(placement.bytes > placement.least);
+  CHECK(plan::place(blocks, {}, plan::Effort::search, limits) == placement);
+  plan::ExactPlacer exact(blocks, 1000);
+  const plan::ExactAnswer answer = exact.find(4000 * 64, 1000);
+  CHECK_FALSE(answer.placement);
+  CHECK_FALSE(answer.proves_none);
+  CHECK(exact.exhausted());
+}
+
+TEST_CASE("more work never gives a larger arena") {
+  std::mt19937 random(5);
+  const Blocks blocks = cut_rectangle(random, 200, 4000, 10);
+  std::size_t last = SIZE_MAX;
+  for (const std::size_t work : {1'000'000UL, 30'000'000UL, 300'000'000UL}) {
+    const std::size_t bytes =
+        plan::place(blocks, {}, plan::Effort::search, {.work = work, .enough = 0}).bytes;
+    CHECK(bytes <= last);
+    last = bytes;
+  }
+}
+
+TEST_CASE("blocks with guards, and very many, are left to the other searches") {
+  CHECK(plan::ExactPlacer::takes(Blocks{{0, 1, 64}, {1, 2, 64}}));
+  CHECK_FALSE(plan::ExactPlacer::takes(Blocks{{0, 1, 64, {{0, 1, 0}}}}));
+  CHECK_FALSE(plan::ExactPlacer::takes(Blocks(plan::ExactPlacer::kMostBlocks + 1, {0, 1, 64})));
+  CHECK_FALSE(plan::ExactPlacer::takes(Blocks{{0, 1, std::size_t{1} << 40}, {0, 1, 1}}));
+}
+
+}  // namespace metronome::testing::exact_placement_test
