@@ -17,7 +17,7 @@ namespace {
 
 struct ExportArguments {
   std::string model;
-  std::string folder;
+  std::string place;
   std::string scale = "small";
   std::optional<std::string> load;
   std::optional<std::string> name;
@@ -46,22 +46,32 @@ Answering answering(const ExportArguments& arguments) {
 }
 
 int run_export(const ExportArguments& arguments) {
-  if (arguments.model.empty() || arguments.folder.empty()) {
+  if (arguments.model.empty() || arguments.place.empty()) {
     throw UsageError(
-        fmt::format("say which model to export, and the folder that is to be made: {}.",
+        fmt::format("say which model to export, and the folder or the file.onnx that is to be "
+                    "made: {}.",
                     list_choices(model_names())));
+  }
+  const bool to_file = arguments.place.ends_with(".onnx");
+  if (to_file && arguments.name) {
+    throw UsageError("--name is of a library: an ONNX model has the graph's name.");
   }
   const Answering answers = answering(arguments);
   CompileOptions options;
   options.modes = {train, evaluate};
-  if (arguments.evaluate) options.modes = {evaluate};
+  if (arguments.evaluate || to_file) options.modes = {evaluate};
   options.evaluate_outputs = answers.outputs;
   Executable step = compile(answers.graph, cpu_replay(), for_export(options));
   if (arguments.load) {
     for (const std::string& notice : step.load(*arguments.load)) fmt::print("{}\n", notice);
   }
-  export_library(step, arguments.folder, {.name = arguments.name.value_or("")});
-  fmt::print("wrote {0}; cmake -S {0} -B {0}/build && cmake --build {0}/build\n", arguments.folder);
+  if (to_file) {
+    to_onnx(step, arguments.place);
+    fmt::print("wrote {}\n", arguments.place);
+    return 0;
+  }
+  export_library(step, arguments.place, {.name = arguments.name.value_or("")});
+  fmt::print("wrote {0}; cmake -S {0} -B {0}/build && cmake --build {0}/build\n", arguments.place);
   return 0;
 }
 
@@ -69,13 +79,17 @@ int run_export(const ExportArguments& arguments) {
 
 void add_export(CLI::App& app, Action& chosen) {
   const auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* verb = add_verb(app, "export",
-                            "A model as a library for C and C++, training steps included: a folder "
-                            "that CMake builds without Metronome and libtorch.",
-                            chosen, [arguments] { return run_export(*arguments); });
+  CLI::App* verb =
+      add_verb(app, "export",
+               "A model as a library for C and C++, training steps included: a folder "
+               "that CMake builds without Metronome and libtorch. Or its evaluation as "
+               "an ONNX model, a file.",
+               chosen, [arguments] { return run_export(*arguments); });
   verb->add_option("model", arguments->model, list_choices(model_names()))
       ->check(one_of(model_names()));
-  verb->add_option("folder", arguments->folder, "Where it is written; it must not exist");
+  verb->add_option("place", arguments->place,
+                   "The folder of a library, which must not exist; or a file whose name ends in "
+                   ".onnx");
   verb->add_option("--scale", arguments->scale,
                    "small (launch-bound), medium or full; digits, mnist and text have one size")
       ->check(one_of({"small", "medium", "full"}))
@@ -85,7 +99,7 @@ void add_export(CLI::App& app, Action& chosen) {
   verb->add_option("--name", arguments->name,
                    "What all names of the library begin with; by default the model's name");
   verb->add_flag("--evaluate", arguments->evaluate,
-                 "The evaluation alone, without a training step");
+                 "The evaluation alone, without a training step: an ONNX model always");
 }
 
 }  // namespace metronome::commands

@@ -1,0 +1,24 @@
+// The graphs of an evaluation that becomes one ONNX model: one for each batch shape.
+#pragma once
+
+#include <vector>
+
+#include "executor/onnx/to_onnx.h"
+#include "executor/run/declared_graphs.h"
+#include "executor/run/executable_impl.h"
+#include "graph/ir/graph.h"
+
+namespace metronome::onnx {
+
+/// An evaluation as its mode makes it, not yet optimized, with recurrent layers whole. Its graphs
+/// are alike: node i of each has the same op, path and operands, and may differ in sizes.
+struct Evaluation {
+  executor::StepKind kind;
+  std::vector<ir::Graph> graphs;
+};
+
+/// Throws RunError where the executable was not compiled to evaluate, or its graphs differ in more
+/// than sizes.
+Evaluation make_evaluation(const Executable::Impl& step, const OnnxOptions& options);
+
+}  // namespace metronome::onnx
