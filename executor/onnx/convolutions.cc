@@ -55,16 +55,11 @@ std::string add_bias(NodeWriter& writer, const std::string& x) {
 
 // ---- f64 ----------------------------------------------------------------------------------------
 
-/// The spatial sizes of operand 0 or of the result, which must be the same in all graphs.
-Shape spatial_sizes(const NodeWriter& writer, const SizesByGraph& sizes) {
-  Shape spatial;
-  for (std::size_t d = 2; d < sizes.size(); ++d) {
-    if (!is_fixed(sizes[d])) {
-      writer.refuse("its spatial sizes differ between the compiled sizes, and it is f64");
-    }
-    spatial.push_back(sizes[d][0]);
-  }
-  return spatial;
+/// The spatial sizes of operand 0 or of the result; refuses those that differ between the graphs.
+Shape fixed_spatial(const NodeWriter& writer, const SizesByGraph& sizes) {
+  return writer.require_fixed(
+      std::span(sizes).subspan(2),
+      "its spatial sizes differ between the compiled sizes, and it is of f64");
 }
 
 /// A dense sum over the places of a kernel, of groups of channels.
@@ -135,7 +130,7 @@ std::string sum_taps(NodeWriter& writer, const Taps& taps, const std::string& x)
 Taps taps_of(const NodeWriter& writer, const ConvolutionWindow& window) {
   const Shape& weight = writer.type(1).shape;
   return {.kernel = Shape(weight.begin() + 2, weight.end()),
-          .result = spatial_sizes(writer, writer.result_sizes()),
+          .result = fixed_spatial(writer, writer.result_sizes()),
           .stride = window.stride,
           .dilation = window.dilation,
           .groups = window.groups,
@@ -186,7 +181,7 @@ Names write_convolution(const Convolution& op, NodeWriter& writer) {
 /// In f64: a convolution by the flipped kernel of the operand with zeros between its elements.
 std::string transposed_by_taps(NodeWriter& writer, const ConvolutionWindow& window) {
   Taps taps = taps_of(writer, window);
-  Shape spatial = spatial_sizes(writer, writer.sizes(0));
+  Shape spatial = fixed_spatial(writer, writer.sizes(0));
   std::string y = writer.in(0);
   for (std::size_t d = 0; d < spatial.size(); ++d) {
     y = spread(writer, y, d + 2, window.stride[d], spatial);

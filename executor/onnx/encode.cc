@@ -9,12 +9,6 @@
 namespace metronome::onnx {
 namespace {
 
-/// An element type as TensorProto::DataType has it.
-std::int64_t code_of(Element element) {
-  constexpr std::array<std::int64_t, 7> kCodes = {1, 11, 6, 7, 9, 16, 10};  // [Element]
-  return kCodes.at(static_cast<std::size_t>(element));
-}
-
 /// The least version of the format that has the operators of `opset`.
 std::int64_t format_of(std::int64_t opset) { return opset < 20 ? 8 : 11; }
 
@@ -118,6 +112,11 @@ WireMessage encode_graph(const OnnxModel& model, const std::string& data_file) {
 }
 
 }  // namespace
+
+std::int64_t code_of(Element element) {
+  constexpr std::array<std::int64_t, 7> kCodes = {1, 11, 6, 7, 9, 16, 10};  // [Element]
+  return kCodes.at(static_cast<std::size_t>(element));
+}
 
 bool lies_beside(const OnnxTensor& tensor) { return tensor.bytes.size() >= 1024; }
 

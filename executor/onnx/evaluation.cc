@@ -31,20 +31,24 @@ StepKind kind_of(const DeclaredGraphs& declared, const OnnxOptions& options) {
   return kind;
 }
 
-/// Whether the composite is written whole. ONNX Runtime has recurrent operators of f32 alone, and
-/// attention is expanded below.
-bool stays_whole(const OpPtr& op, std::span<const Type> operands) {
-  return op->as<Attention>() != nullptr ||
-         (op->as<RecurrentSequence>() != nullptr && operands[0].element == f32);
+/// Whether ONNX has an operator for the composite. ONNX Runtime has recurrent ones of f32 alone; so
+/// is the eps of a norm.
+bool is_whole(const Op& op, std::span<const Type> operands, std::int64_t opset) {
+  const bool is_new = opset >= kAttentionOpset;
+  if (op.as<RecurrentSequence>() != nullptr) return operands[0].element == f32;
+  if (op.as<RmsNorm>() != nullptr) return is_new && operands[0].element == f32;
+  const auto* attention = op.as<Attention>();
+  return attention != nullptr && is_new && is_one_operator(*attention, operands);
 }
 
-/// Attention in products and a softmax, whatever its sizes: a target may compute it in blocks.
-ir::Graph expand_attention(const ir::Graph& graph) {
+/// Attention that is no operator in products and a softmax, whatever its sizes: `lower` may make
+/// blocks of it, for which ONNX has nothing.
+ir::Graph expand_attention(const ir::Graph& graph, std::int64_t opset) {
   passes::Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
     const auto* attention = node.op->as<Attention>();
-    if (attention == nullptr) {
+    if (attention == nullptr || is_whole(*node.op, graph.operands(node), opset)) {
       copier.copy(i);
       continue;
     }
@@ -55,8 +59,11 @@ ir::Graph expand_attention(const ir::Graph& graph) {
 }
 
 ir::Graph evaluation_of(const ir::Graph& declared, Mode mode,
-                        const std::vector<std::string>& outputs) {
-  const Settings settings{.mode = mode, .keeps = stays_whole};
+                        const std::vector<std::string>& outputs, std::int64_t opset) {
+  const auto keeps = [opset](const OpPtr& op, std::span<const Type> operands) {
+    return op->as<Attention>() != nullptr || is_whole(*op, operands, opset);
+  };
+  const Settings settings{.mode = mode, .keeps = keeps};
   ir::Graph graph = executor::compile::limit_outputs(declared, outputs);
   graph = passes::for_mode(std::move(graph), settings);
   for (std::size_t k = graph.objectives().size(); k-- > 0;) graph.erase_objective(k);
@@ -67,7 +74,8 @@ ir::Graph evaluation_of(const ir::Graph& declared, Mode mode,
   graph.set_assignments(states);
   graph = passes::prune(std::move(graph), settings);
   graph = passes::lower(std::move(graph), settings);
-  return passes::prune(passes::lower(expand_attention(graph), settings), settings);
+  graph = expand_attention(graph, opset);
+  return passes::prune(passes::lower(std::move(graph), settings), settings);
 }
 
 std::string describe(const ir::Graph& graph, const Node& node) {
@@ -112,8 +120,8 @@ Evaluation make_evaluation(const Executable::Impl& step, const OnnxOptions& opti
   const DeclaredGraphs& declared = step.declared;
   Evaluation made{kind_of(declared, options), {}};
   for (const std::size_t k : declared.graphs_compiled_to(made.kind, options.graph)) {
-    made.graphs.push_back(
-        evaluation_of(declared[k].graph, made.kind.mode, step.options.evaluate_outputs));
+    made.graphs.push_back(evaluation_of(declared[k].graph, made.kind.mode,
+                                        step.options.evaluate_outputs, options.opset));
     const auto differs = difference(made.graphs[0], made.graphs.back());
     if (!differs) continue;
     throw RunError(fmt::format(

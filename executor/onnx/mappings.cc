@@ -15,8 +15,8 @@ namespace {
 const Mapping* find_mapping(std::type_index kind) {
   for (const auto rows :
        {structural_mappings(), elementwise_mappings(), shape_mappings(), product_mappings(),
-        norm_mappings(), convolution_mappings(), pool_mappings(), recurrent_mappings(),
-        indexing_mappings(), reduction_mappings()}) {
+        attention_mappings(), norm_mappings(), convolution_mappings(), pool_mappings(),
+        recurrent_mappings(), indexing_mappings(), reduction_mappings()}) {
     const auto found = std::ranges::find(rows, kind, &Mapping::kind);
     if (found != rows.end()) return &*found;
   }

@@ -36,6 +36,7 @@ std::span<const Mapping> structural_mappings();
 std::span<const Mapping> elementwise_mappings();
 std::span<const Mapping> shape_mappings();
 std::span<const Mapping> product_mappings();
+std::span<const Mapping> attention_mappings();
 std::span<const Mapping> norm_mappings();
 std::span<const Mapping> convolution_mappings();
 std::span<const Mapping> pool_mappings();

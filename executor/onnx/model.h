@@ -16,6 +16,9 @@ namespace metronome::onnx {
 /// Names of values. An empty one stands for an operand that is left out.
 using Names = std::vector<std::string>;
 
+/// An element type as TensorProto::DataType has it.
+std::int64_t code_of(Element element);
+
 struct OnnxTensor {
   std::string name;
   Type type;

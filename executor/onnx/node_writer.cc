@@ -110,6 +110,15 @@ void NodeWriter::require_same_attributes() const {
   }
 }
 
+Shape NodeWriter::require_fixed(std::span<const NumberByGraph> sizes, std::string_view why) const {
+  Shape shape;
+  for (const NumberByGraph& size : sizes) {
+    if (!is_fixed(size)) refuse(why);
+    shape.push_back(size[0]);
+  }
+  return shape;
+}
+
 void NodeWriter::finish(const Names& results) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     names_[{node_, static_cast<std::int32_t>(i)}] = results[i];
@@ -141,26 +150,33 @@ std::string NodeWriter::call(std::string_view op, Names inputs, Attributes attri
   return call_all(op, std::move(inputs), std::move(attributes), 1)[0];
 }
 
-std::string NodeWriter::tensor(Type type, std::vector<std::byte> bytes, const std::string& name) {
-  const std::string own =
-      new_name(name.empty() ? fmt::format("{}/constant", node().path.get()) : name);
-  model_.initializers.push_back({own, std::move(type), std::move(bytes)});
-  return own;
+std::string NodeWriter::add_weight(const std::string& path, Type type,
+                                   std::vector<std::byte> bytes) {
+  const std::string name = new_name(path);
+  model_.initializers.push_back({name, std::move(type), std::move(bytes)});
+  return name;
+}
+
+std::string NodeWriter::constant(Type type, std::vector<std::byte> bytes) {
+  constexpr std::size_t kFew = 64;  // bytes of a constant that is looked for among others
+  if (bytes.size() > kFew) return add_weight("constant", std::move(type), std::move(bytes));
+  std::string& name = constants_[{to_string(type), bytes}];
+  if (name.empty()) name = add_weight("constant", std::move(type), std::move(bytes));
+  return name;
 }
 
 std::string NodeWriter::number(double number, Element element) {
-  return tensor({element, {}}, bytes_of(std::span(&number, 1), element));
+  return constant({element, {}}, bytes_of(std::span(&number, 1), element));
 }
 
 std::string NodeWriter::integers(std::vector<std::int64_t> numbers) {
   std::vector<std::byte> bytes(numbers.size() * sizeof(std::int64_t));
   std::memcpy(bytes.data(), numbers.data(), bytes.size());
-  return tensor({i64, {static_cast<std::int64_t>(numbers.size())}}, std::move(bytes));
+  return constant({i64, {static_cast<std::int64_t>(numbers.size())}}, std::move(bytes));
 }
 
 std::string NodeWriter::cast(const std::string& x, Element element) {
-  constexpr std::int64_t kCodes[] = {1, 11, 6, 7, 9, 16, 10};
-  return call("Cast", {x}, {{"to", kCodes[static_cast<std::size_t>(element)]}});
+  return call("Cast", {x}, {{"to", code_of(element)}});
 }
 
 std::string NodeWriter::transpose(const std::string& x, std::vector<std::int64_t> axes) {
@@ -273,6 +289,11 @@ std::string NodeWriter::shape(const SizesByGraph& sizes) {
   Names parts;
   for (const NumberByGraph& each : sizes) parts.push_back(size(each));
   return call("Concat", std::move(parts), {{"axis", std::int64_t{0}}});
+}
+
+std::string NodeWriter::fill(double number, Element element, const SizesByGraph& sizes) {
+  OnnxTensor value{"", {element, {1}}, bytes_of(std::span(&number, 1), element)};
+  return call("ConstantOfShape", {shape(sizes)}, {{"value", std::move(value)}});
 }
 
 std::string NodeWriter::reshape(const std::string& x, const SizesByGraph& from,

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "executor/onnx/evaluation.h"
@@ -64,6 +65,8 @@ class NodeWriter {
   }
   /// Refuses the node if its attributes differ between the graphs.
   void require_same_attributes() const;
+  /// The sizes as a shape. Refuses the node if the graphs differ in them.
+  Shape require_fixed(std::span<const NumberByGraph> sizes, std::string_view why) const;
   /// Throws the error on the node: "sort "path" (net.cc:7) cannot be written to ONNX: WHY".
   [[noreturn]] void refuse(std::string_view why) const;
 
@@ -80,7 +83,10 @@ class NodeWriter {
   Names call_all(std::string_view op, Names inputs, Attributes attributes, std::size_t results);
   /// Adds one of one result.
   std::string call(std::string_view op, Names inputs, Attributes attributes = {});
-  std::string tensor(Type type, std::vector<std::byte> bytes, const std::string& name = "");
+  /// A tensor by its path.
+  std::string add_weight(const std::string& path, Type type, std::vector<std::byte> bytes);
+  /// Equal small ones are one.
+  std::string constant(Type type, std::vector<std::byte> bytes);
   /// A scalar.
   std::string number(double number, Element element);
   /// A vector of i64.
@@ -90,6 +96,8 @@ class NodeWriter {
   /// the sizes of inputs and operands.
   std::string size(const NumberByGraph& number);
   std::string shape(const SizesByGraph& sizes);
+  /// A tensor of one number.
+  std::string fill(double number, Element element, const SizesByGraph& sizes);
   std::string cast(const std::string& x, Element element);
   std::string reshape(const std::string& x, const SizesByGraph& from, const SizesByGraph& to);
   std::string transpose(const std::string& x, std::vector<std::int64_t> axes);
@@ -121,6 +129,7 @@ class NodeWriter {
   std::set<std::string, std::less<>> taken_;
   std::vector<KnownSize> of_inputs_;
   std::map<NumberByGraph, std::string> found_;
+  std::map<std::pair<std::string, std::vector<std::byte>>, std::string> constants_;
 };
 
 }  // namespace metronome::onnx

@@ -4,6 +4,7 @@
 #include "executor/onnx/mappings.h"
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/layer_norm/layer_norm.h"
+#include "ops/rms_norm/rms_norm.h"
 #include "ops/softmax/softmax.h"
 
 namespace metronome::onnx {
@@ -52,6 +53,11 @@ Names write_batch_norm(const BatchNormEvaluate& op, NodeWriter& writer) {
                       {{"epsilon", static_cast<float>(op.eps)}})};
 }
 
+Names write_rms_norm(const RmsNorm& op, NodeWriter& writer) {
+  return {writer.call("RMSNormalization", {writer.in(0), writer.in(1)},
+                      {{"axis", std::int64_t{-1}}, {"epsilon", static_cast<float>(op.eps)}})};
+}
+
 Names write_softmax(const Softmax& op, NodeWriter& writer) {
   return {writer.call(op.log ? "LogSoftmax" : "Softmax", {writer.in(0)}, {{"axis", op.axis}})};
 }
@@ -61,6 +67,7 @@ Names write_softmax(const Softmax& op, NodeWriter& writer) {
 std::span<const Mapping> norm_mappings() {
   static const Mapping kMappings[] = {
       mapping<LayerNorm, write_layer_norm>(),
+      mapping<RmsNorm, write_rms_norm>(),
       mapping<BatchNormEvaluate, write_batch_norm>(),
       mapping<Softmax, write_softmax>(),
   };

@@ -69,7 +69,7 @@ std::string apply_table(NodeWriter& writer, const std::string& x, std::int64_t a
       "Reshape", {writer.integers(table.index), writer.integers({results, table.most})});
   Shape shape{results, table.most};
   shape.resize(static_cast<std::size_t>(rank - axis) + 1, 1);
-  const std::string weight = writer.tensor({element, shape}, bytes_of(table.weight, element));
+  const std::string weight = writer.constant({element, shape}, bytes_of(table.weight, element));
   const std::string gathered = writer.call("Gather", {source, index}, along);
   return writer.reduce("ReduceSum", writer.call("Mul", {gathered, weight}), {axis + 1}, false);
 }
@@ -77,12 +77,8 @@ std::string apply_table(NodeWriter& writer, const std::string& x, std::int64_t a
 /// The sizes of the spatial dimensions; refuses those that differ between the graphs.
 Spatial spatial_sizes(const NodeWriter& writer, std::size_t dimensions) {
   const SizesByGraph sizes = writer.sizes(0);
-  Spatial spatial;
-  for (std::size_t d = sizes.size() - dimensions; d < sizes.size(); ++d) {
-    if (!is_fixed(sizes[d])) writer.refuse("its spatial sizes differ between the compiled sizes");
-    spatial.push_back(sizes[d][0]);
-  }
-  return spatial;
+  return writer.require_fixed(std::span(sizes).last(dimensions),
+                              "its spatial sizes differ between the compiled sizes");
 }
 
 std::string apply_bands(NodeWriter& writer, const BandsOf3& bands, std::size_t dimensions) {
@@ -181,8 +177,8 @@ Names write_upsample(const Upsample& op, NodeWriter& writer) {
       (factors && std::equal(resizing.scales.begin(), resizing.scales.end(), factors->begin() + 2));
   const bool nearest = resizing.mode == Interpolation::nearest;
   if (factors && by_sizes && writer.type(0).element == f32 && !resizing.align_corners) {
-    const std::string scales =
-        writer.tensor({f32, {static_cast<std::int64_t>(factors->size())}}, bytes_of(*factors, f32));
+    const std::string scales = writer.constant({f32, {static_cast<std::int64_t>(factors->size())}},
+                                               bytes_of(*factors, f32));
     return {writer.call(
         "Resize", {writer.in(0), "", scales},
         {{"mode", std::string(nearest ? "nearest" : "linear")},

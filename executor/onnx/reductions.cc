@@ -40,10 +40,7 @@ Term of_itself(const Term& x, ReduceKind kind) {
 /// The result of a reduction of no element, in its shape; runtimes differ.
 std::string of_nothing(NodeWriter& writer, ReduceKind kind) {
   const double number = kind == ReduceKind::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
-  const Element element = writer.result().element;
-  OnnxTensor value{"", {element, {1}}, bytes_of(std::span(&number, 1), element)};
-  return writer.call("ConstantOfShape", {writer.shape(writer.result_sizes())},
-                     {{"value", std::move(value)}});
+  return writer.fill(number, writer.result().element, writer.result_sizes());
 }
 
 Names write_reduce(const Reduce& op, NodeWriter& writer) {
@@ -100,6 +97,10 @@ Term gather(const Term& x, const std::string& index, const Sort& op) {
 /// NaN is larger than any number: all are put in order with an infinity in its place, and then, as
 /// equal ones stay in their order, by whether they are NaN.
 Names write_sort(const Sort& op, NodeWriter& writer) {
+  for (const Sort* each : writer.ops<Sort>()) {
+    const bool alike = each->axis == op.axis && each->descending == op.descending;
+    if (!alike) writer.require_same_attributes();
+  }
   const Term x = term_of(writer, 0);
   const auto axis = static_cast<std::size_t>(op.axis);
   const std::string all = writer.size(writer.sizes(0)[axis]);

@@ -20,9 +20,7 @@ Names write_fill(const Fill& op, NodeWriter& writer) {
   }
   const Element element = op.type.element;
   if (op.type.rank() == 0) return {writer.number(op.number, element)};
-  OnnxTensor value{"", {element, {1}}, bytes_of(std::span(&op.number, 1), element)};
-  return {writer.call("ConstantOfShape", {writer.shape(writer.result_sizes())},
-                      {{"value", std::move(value)}})};
+  return {writer.fill(op.number, element, writer.result_sizes())};
 }
 
 /// Whether the numbers count 0, 1, ...
@@ -35,7 +33,7 @@ bool counts(const Constant& constant) {
 Names write_constant(const Constant& op, NodeWriter& writer) {
   if (is_fixed(writer.result_sizes())) {
     writer.require_same_attributes();
-    return {writer.tensor(op.type, op.bytes)};
+    return {writer.constant(op.type, op.bytes)};
   }
   const SizesByGraph sizes = writer.result_sizes();
   NumberByGraph varying;

@@ -24,7 +24,7 @@ class ModelMaker {
  public:
   ModelMaker(Executable::Impl& step, const Evaluation& evaluation, const OnnxOptions& options)
       : step_(step), evaluation_(evaluation), average_(options.with) {
-    model_.name = graph().name();
+    model_.name = graph().name().empty() ? "graph" : graph().name();  // which ONNX asks for
     model_.opset = options.opset;
   }
 
@@ -76,7 +76,7 @@ class ModelMaker {
     const Tensor tensor = step_.storages.get(step_.storages.storage_of(path_of(storage)));
     std::vector<std::byte> bytes(tensor.bytes());
     copy_row_major(bytes.data(), tensor);
-    const std::string own = writer_.tensor(storage.type, std::move(bytes), storage.path);
+    const std::string own = writer_.add_weight(storage.path, storage.type, std::move(bytes));
     sources_.insert(own);
     return own;
   }
@@ -159,9 +159,10 @@ class ModelMaker {
 
 void to_onnx(Executable& step, const std::string& file, const OnnxOptions& options) {
   Executable::Impl& impl = step.require_impl();
-  if (options.opset != 17) {
-    throw RunError(fmt::format("{} cannot be written with ONNX's operators of version {}: give 17",
-                               impl.declared.prefix(), options.opset));
+  if (options.opset != 17 && options.opset != onnx::kAttentionOpset) {
+    throw RunError(
+        fmt::format("{} cannot be written with ONNX's operators of version {}: give 17 or 23",
+                    impl.declared.prefix(), options.opset));
   }
   impl.storages.require_whole();
   const onnx::Evaluation evaluation = onnx::make_evaluation(impl, options);

@@ -10,7 +10,8 @@
 namespace metronome {
 
 struct OnnxOptions {
-  /// The version of ONNX's operators: 17, which runtimes have had since 2022.
+  /// The version of ONNX's operators: 17, which runtimes have had since 2022, or 23, which has
+  /// attention and root mean square norms, too.
   std::int64_t opset = 17;
   /// Averages of the parameters in their place, as of `Executable::evaluate`.
   std::string_view with = {};

@@ -48,13 +48,14 @@ class ArraysFile {
 
 class OnnxCaseWriter {
  public:
-  explicit OnnxCaseWriter(std::filesystem::path folder)
-      : folder_(std::move(folder)), refused_(folder_ / "refused") {}
+  OnnxCaseWriter(std::filesystem::path folder, std::int64_t opset)
+      : folder_(std::move(folder)), opset_(opset), refused_(folder_ / "refused") {}
 
   std::filesystem::path file(const std::string& name) const { return folder_ / name; }
 
   /// False if the model was refused.
-  bool write_model(const std::string& name, Executable& step, const OnnxOptions& options = {}) {
+  bool write_model(const std::string& name, Executable& step, OnnxOptions options = {}) {
+    options.opset = opset_;
     try {
       to_onnx(step, file(name + ".onnx").string(), options);
       return true;
@@ -94,6 +95,7 @@ class OnnxCaseWriter {
 
  private:
   std::filesystem::path folder_;
+  std::int64_t opset_;
   std::ofstream refused_;
 };
 

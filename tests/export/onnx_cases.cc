@@ -1,6 +1,6 @@
 // Writes ONNX models, and what Metronome makes of the same numbers:
 //
-//   onnx_cases FOLDER KIND
+//   onnx_cases FOLDER KIND OPSET
 //
 //   FOLDER/NAME.onnx     what `to_onnx` writes
 //   FOLDER/NAME.RUN      arrays that are fed and read
@@ -133,9 +133,9 @@ void write_sizes(tests::OnnxCaseWriter& writer) {
 
 int main(int argc, char** argv) {
   using namespace metronome;
-  if (argc != 3) return 2;
+  if (argc != 4) return 2;
   const std::string kind = argv[2];
-  tests::OnnxCaseWriter writer(argv[1]);
+  tests::OnnxCaseWriter writer(argv[1], std::stoll(argv[3]));
   if (kind == "ops") write_ops(writer, WrittenOps{});
   if (kind == "models") write_models(writer);
   if (kind == "programs") write_programs(writer, 300);

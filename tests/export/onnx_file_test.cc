@@ -8,8 +8,10 @@
 
 #include "executor/metronome.h"
 #include "executor/metronome/export.h"
+#include "executor/metronome/op.h"
 #include "executor/onnx/model.h"
 #include "executor/onnx/wire.h"
+#include "ops/own/own_ops.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/error_of.h"
@@ -19,6 +21,21 @@ namespace metronome::tests {
 namespace {
 
 using onnx::WireMessage;
+
+/// An op of a program's own, with a kernel.
+struct Doubled {
+  static constexpr std::string_view name = "doubled";
+  static constexpr bool differentiable = false;
+  bool operator==(const Doubled&) const = default;
+  Types infer(std::span<const Type> in) const { return {in[0]}; }
+};
+CpuKernel bind(const Doubled&, const CpuLaunch& launch) {
+  return CpuKernel(
+      [x = launch.in<float>(0), y = launch.out<float>(0), count = launch.outputs[0].numel()] {
+        for (std::int64_t i = 0; i < count; ++i) y[i] = 2 * x[i];
+      });
+}
+Tensors reference(const Doubled&, const Tensors& in) { return {in[0] * 2}; }
 
 constexpr Line kLine{"net.cc", 7};
 
@@ -105,6 +122,16 @@ TEST_CASE("an op that ONNX cannot say is refused by name, and nothing is written
         "graph \"draws\": random {normal} \"randn_like/noise/random\" (net.cc:7) cannot be written "
         "to ONNX: it draws at random");
 
+  Graph own("own");
+  own.output("y", apply(Doubled{}, {own.input("x", f32, {3})}, kLine));
+  const TemporaryFolder folder;
+  CompileOptions options{.modes = {evaluate}};
+  options.ops = own_ops<Doubled>();
+  Executable step = compile(own, cpu_replay(), options);
+  CHECK(error_of<RunError>([&] { to_onnx(step, folder.file("own.onnx")); }) ==
+        "graph \"own\": doubled \"doubled\" (net.cc:7) cannot be written to ONNX: ONNX has no "
+        "operator for it");
+
   Graph halves("halves");
   halves.output("y", halves.input("x", f32, {3}).cast(bf16, kLine));
   CHECK(refusal(halves) ==
@@ -163,7 +190,7 @@ TEST_CASE("what is no evaluation, or no place for a file, is refused") {
         "graph \"net\" was not compiled to evaluate; add mt::evaluate to CompileOptions::modes");
   Executable step = evaluation(g);
   CHECK(error(step, place.file("net.onnx"), {.opset = 18}) ==
-        "graph \"net\" cannot be written with ONNX's operators of version 18: give 17");
+        "graph \"net\" cannot be written with ONNX's operators of version 18: give 17 or 23");
   CHECK(error(step, place.file("net.onnx"), {.with = "ema"}) ==
         "graph \"net\" has no averages \"ema\" to evaluate with; it has none: declare some with "
         "Graph::average");
@@ -176,7 +203,8 @@ TEST_CASE("what is no evaluation, or no place for a file, is refused") {
   CHECK(error(step, "") == ": cannot be saved: No such file or directory");
   CHECK(place.files() == 0);
   to_onnx(step, place.file("net.onnx"), {.opset = 17});
-  CHECK(place.files() == 1);
+  to_onnx(step, place.file("new.onnx"), {.opset = 23});
+  CHECK(place.files() == 2);
 }
 
 TEST_CASE("the guide's model is written from a checkpoint") {

@@ -1,8 +1,8 @@
 """ONNX models compute what their executables do: the checker takes them, and ONNX Runtime runs them.
 
-    onnx_test.py ONNX_CASES KIND [FOLDER]
+    onnx_test.py ONNX_CASES KIND OPSET [FOLDER]
 
-KIND is ops, models, programs, sizes, steps or edges (onnx_cases.cc); models are kept in FOLDER if it is given. Numbers of f32 may differ by 1e-5 and those of f64 by 1e-12 of
+KIND is ops, models, programs, sizes, steps or edges (onnx_cases.cc), OPSET 17 or 23; models are kept in FOLDER if it is given. Numbers of f32 may differ by 1e-5 and those of f64 by 1e-12 of
 the largest of their array, or of 1; at the edges, of each number. Needs onnx and onnxruntime, which `./metronome peers` installs.
 """
 
@@ -37,7 +37,7 @@ if not missing():
     import onnx
     import onnxruntime
 
-ONNX_CASES, KIND, FOLDER = (*sys.argv[1:3], *sys.argv[3:4], None)[:3]
+ONNX_CASES, KIND, OPSET, FOLDER = (*sys.argv[1:5], None)[:4]
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 # The ops that are refused in each kind of models, and why.
@@ -98,7 +98,7 @@ class OnnxModels(unittest.TestCase):
     def setUpClass(cls):
         cls.place = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(FOLDER or cls.place.name)
-        subprocess.run([ONNX_CASES, cls.folder, KIND], check=True)
+        subprocess.run([ONNX_CASES, cls.folder, KIND, OPSET], check=True)
         cls.options = onnxruntime.SessionOptions()
         cls.options.intra_op_num_threads = 1
         cls.options.log_severity_level = 3
@@ -156,5 +156,7 @@ class OnnxModels(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if missing():
+        print(f"skipped: ONNX models, {KIND} ({', '.join(missing())} not installed)", flush=True)
     del sys.argv[1:]
     unittest.main()
