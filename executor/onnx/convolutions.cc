@@ -4,8 +4,6 @@
 //   x [N, C, in...]  padded; cut from place j on, every `stride`-th element   [N, C, out...]
 //   w [K, C, k...]   place j                                                  [K, C]
 //   product          of the two                                               [N, K, out...]
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "executor/onnx/mappings.h"

@@ -79,8 +79,7 @@ ir::Graph evaluation_of(const ir::Graph& declared, Mode mode,
 }
 
 std::string describe(const ir::Graph& graph, const Node& node) {
-  return fmt::format("{} \"{}\" ({}) of graph \"{}\"", node.op->name(), node.path.get(),
-                     to_string(node.line), graph.name());
+  return fmt::format("{} {} of graph \"{}\"", node.op->name(), place_of(node), graph.name());
 }
 
 bool are_alike(const ir::Graph& first, const Node& a, const ir::Graph& other, const Node& b) {
@@ -115,6 +114,11 @@ std::optional<std::string> difference(const ir::Graph& first, const ir::Graph& o
 }
 
 }  // namespace
+
+std::string place_of(const Node& node) {
+  const std::string line = node.line.known() ? fmt::format(" ({})", to_string(node.line)) : "";
+  return fmt::format("\"{}\"{}", node.path.get(), line);
+}
 
 Evaluation make_evaluation(const Executable::Impl& step, const OnnxOptions& options) {
   const DeclaredGraphs& declared = step.declared;

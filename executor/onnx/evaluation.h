@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "executor/onnx/to_onnx.h"
@@ -19,6 +20,9 @@ struct Evaluation {
   executor::StepKind kind;
   std::vector<ir::Graph> graphs;
 };
+
+/// A node's path, and its line in the user's source: ""tower/0/relu" (net.cc:7)".
+std::string place_of(const Node& node);
 
 /// The version of ONNX's operators that first has attention and the root mean square norm.
 inline constexpr std::int64_t kAttentionOpset = 23;

@@ -1,7 +1,5 @@
 // Lookups by index. An index out of range is an error of ONNX Runtime, and reads zero here: such
 // indices are moved into the range first.
-#include <fmt/format.h>
-
 #include <optional>
 
 #include "executor/onnx/mappings.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ops/random/random.h"
-#include "ops/route/route.h"
 #include "ops/row_updates/row_updates.h"
 #include "ops/shuffle/shuffle.h"
 
@@ -16,7 +15,7 @@ const Mapping* find_mapping(std::type_index kind) {
   for (const auto rows :
        {structural_mappings(), elementwise_mappings(), shape_mappings(), product_mappings(),
         attention_mappings(), norm_mappings(), convolution_mappings(), pool_mappings(),
-        recurrent_mappings(), indexing_mappings(), reduction_mappings()}) {
+        recurrent_mappings(), indexing_mappings(), reduction_mappings(), order_mappings()}) {
     const auto found = std::ranges::find(rows, kind, &Mapping::kind);
     if (found != rows.end()) return &*found;
   }
@@ -26,7 +25,6 @@ const Mapping* find_mapping(std::type_index kind) {
 /// Why an op that no row has is none of ONNX's.
 std::string_view reason_against(const Op& op) {
   if (op.as<Random>() != nullptr || op.as<Shuffle>() != nullptr) return "it draws at random";
-  if (op.as<Route>() != nullptr) return "an expert's places go to rows one after the other";
   if (op.as<IndexCopy>() != nullptr) return "ONNX leaves open which of equal indices counts";
   return "ONNX has no operator for it";
 }

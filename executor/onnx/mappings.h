@@ -43,6 +43,7 @@ std::span<const Mapping> pool_mappings();
 std::span<const Mapping> recurrent_mappings();
 std::span<const Mapping> indexing_mappings();
 std::span<const Mapping> reduction_mappings();
+std::span<const Mapping> order_mappings();
 
 /// Writes the node that the writer is at. Refuses an op that no row has.
 Names write_node(NodeWriter& writer);

@@ -93,12 +93,11 @@ SizesByGraph NodeWriter::result_sizes(std::size_t i) const {
 }
 
 void NodeWriter::refuse(std::string_view why) const {
-  const std::string attributes = node().op->attributes();
-  throw RunError(
-      fmt::format("graph \"{}\": {}{} \"{}\"{} cannot be written to ONNX: {}",
-                  evaluation_.graphs[0].name(), node().op->name(),
-                  attributes.empty() ? "" : fmt::format(" {{{}}}", attributes), node().path.get(),
-                  node().line.known() ? fmt::format(" ({})", to_string(node().line)) : "", why));
+  std::string attributes = node().op->attributes();
+  if (!attributes.empty()) attributes = fmt::format(" {{{}}}", attributes);
+  throw RunError(fmt::format("graph \"{}\": {}{} {} cannot be written to ONNX: {}",
+                             evaluation_.graphs[0].name(), node().op->name(), attributes,
+                             place_of(node()), why));
 }
 
 void NodeWriter::require_same_attributes() const {
@@ -159,7 +158,9 @@ std::string NodeWriter::add_weight(const std::string& path, Type type,
 
 std::string NodeWriter::constant(Type type, std::vector<std::byte> bytes) {
   constexpr std::size_t kFew = 64;  // bytes of a constant that is looked for among others
-  if (bytes.size() > kFew) return add_weight("constant", std::move(type), std::move(bytes));
+  if (bytes.size() > kFew) {
+    return add_weight(node().path.get() + "/constant", std::move(type), std::move(bytes));
+  }
   std::string& name = constants_[{to_string(type), bytes}];
   if (name.empty()) name = add_weight("constant", std::move(type), std::move(bytes));
   return name;
@@ -256,9 +257,6 @@ std::optional<std::string> NodeWriter::find_size(const NumberByGraph& number) {
   for (const KnownSize& each : known) {
     if (const auto factor = factor_of(each.size, number)) {
       return found_[number] = call("Mul", {read_size(each), integers({*factor})});
-    }
-    if (const auto divisor = factor_of(number, each.size)) {
-      return found_[number] = call("Div", {read_size(each), integers({*divisor})});
     }
   }
   for (const KnownSize& a : known) {

@@ -1,10 +1,12 @@
 // Pools and images of another size. If ONNX has no operator for one, or ONNX Runtime none in f64,
 // it is a weighted sum of gathered elements, along one dimension after the other, by the tables
 // that Metronome's kernels use (ops/bands/bands.h).
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "executor/onnx/mappings.h"
 #include "ops/bands/bands.h"
@@ -25,7 +27,7 @@ Numbers twice(const Spatial& numbers) {
 
 // ---- tables -------------------------------------------------------------------------------------
 
-/// A map as a rectangle: which elements each result sums, and how they weigh.
+/// A map as a rectangle: the elements that each result sums, and how they weigh.
 struct GatherTable {
   std::int64_t most = 0;   ///< elements of a result
   bool is_filled = false;  ///< some have fewer: they take an element behind the last, a zero
@@ -38,8 +40,7 @@ struct GatherTable {
 
 GatherTable table_of(const Bands& bands) {
   GatherTable table;
-  for (const std::int32_t count : bands.count)
-    table.most = std::max<std::int64_t>(table.most, count);
+  table.most = bands.count.empty() ? 1 : std::ranges::max(bands.count);
   for (std::size_t o = 0; o < bands.begin.size(); ++o) {
     for (std::int32_t k = 0; k < table.most; ++k) {
       const bool inside = k < bands.count[o];
@@ -100,27 +101,33 @@ Term propagate_nan(const Term& x, const Term& largest, const Term& nan_in_window
                 largest);
 }
 
+/// The operand with the padding of `ceil_mode`, as far as the last windows reach: smaller than any
+/// number.
+Term pad_to_ends(const Term& x, const Windows& windows) {
+  NodeWriter& writer = *x.writer;
+  const std::size_t n = windows.kernel.size();
+  const Spatial sizes = spatial_sizes(writer, n), counts = window_counts(windows, sizes);
+  Numbers pads(2 * (n + 2), 0);
+  for (std::size_t d = 0; d < n; ++d) {
+    const std::int64_t low = windows.padding[d];
+    const std::int64_t end = (counts[d] - 1) * windows.stride[d] + window_extent(windows, d);
+    pads[2 + d] = low;
+    pads[n + 4 + d] = std::max<std::int64_t>(end - sizes[d] - low, 0);
+  }
+  const Term nothing = number_like(x, -std::numeric_limits<double>::infinity());
+  const std::string padded =
+      writer.call("Pad", {x.name, writer.integers(std::move(pads)), nothing.name});
+  return {&writer, padded, x.element};
+}
+
 Names write_max_pool(const MaxPool& op, NodeWriter& writer) {
   const Windows& windows = op.windows;
-  const std::size_t n = windows.kernel.size();
-  Term x = term_of(writer, 0);
+  const Term given = term_of(writer, 0);
+  const Term x = windows.ceil_mode ? pad_to_ends(given, windows) : given;
   Attributes attributes{{"kernel_shape", windows.kernel},
                         {"strides", windows.stride},
                         {"dilations", windows.dilation}};
-  if (windows.ceil_mode) {
-    const Spatial sizes = spatial_sizes(writer, n), counts = window_counts(windows, sizes);
-    Numbers pads(2 * (n + 2), 0);
-    for (std::size_t d = 0; d < n; ++d) {
-      const std::int64_t low = windows.padding[d];
-      const std::int64_t end = (counts[d] - 1) * windows.stride[d] + window_extent(windows, d);
-      pads[2 + d] = low;
-      pads[n + 4 + d] = std::max<std::int64_t>(end - sizes[d] - low, 0);
-    }
-    const Term nothing = number_like(x, -std::numeric_limits<double>::infinity());
-    x.name = writer.call("Pad", {x.name, writer.integers(std::move(pads)), nothing.name});
-  } else {
-    attributes.push_back({"pads", twice(windows.padding)});
-  }
+  if (!windows.ceil_mode) attributes.push_back({"pads", twice(windows.padding)});
   const auto pool = [&](const Term& of) {
     return Term{&writer, writer.call("MaxPool", {of.name}, attributes), of.element};
   };

@@ -1,13 +1,10 @@
 // Reductions, sums along an axis, order. ONNX says nothing of NaN in its maxima and orders, and
 // runtimes differ: here NaN is looked for apart.
-#include <fmt/format.h>
-
 #include <limits>
 
 #include "executor/onnx/mappings.h"
 #include "ops/cumsum/cumsum.h"
 #include "ops/reduce/reduce.h"
-#include "ops/sort/sort.h"
 
 namespace metronome::onnx {
 namespace {
@@ -83,40 +80,6 @@ Names write_cumsum(const Cumsum& op, NodeWriter& writer) {
       {{"exclusive", std::int64_t{op.exclusive}}, {"reverse", std::int64_t{op.reverse}}})};
 }
 
-/// The places of the first `count` elements of an axis in order, equal ones in theirs.
-std::string order(const Term& x, const Sort& op, const std::string& count) {
-  return x.writer->call_all("TopK", {x.name, count},
-                            {{"axis", op.axis}, {"largest", std::int64_t{op.descending}}}, 2)[1];
-}
-
-Term gather(const Term& x, const std::string& index, const Sort& op) {
-  return {x.writer, x.writer->call("GatherElements", {x.name, index}, {{"axis", op.axis}}),
-          x.element};
-}
-
-/// NaN is larger than any number: all are put in order with an infinity in its place, and then, as
-/// equal ones stay in their order, by whether they are NaN.
-Names write_sort(const Sort& op, NodeWriter& writer) {
-  for (const Sort* each : writer.ops<Sort>()) {
-    const bool alike = each->axis == op.axis && each->descending == op.descending;
-    if (!alike) writer.require_same_attributes();
-  }
-  const Term x = term_of(writer, 0);
-  const auto axis = static_cast<std::size_t>(op.axis);
-  const std::string all = writer.size(writer.sizes(0)[axis]);
-  const std::string count = writer.size(writer.result_sizes()[axis]);
-  if (!is_floating(x.element)) {
-    const std::string index = order(x, op, count);
-    return {gather(x, index, op).name, index};
-  }
-  const Term nan = is_nan(x);
-  const Term infinite = number_like(x, std::numeric_limits<double>::infinity());
-  const Term by_number{&writer, order(select(nan, infinite, x), op, all), i64};
-  const std::string by_nan = order(gather(cast(nan, f32), by_number.name, op), op, count);
-  const std::string index = gather(by_number, by_nan, op).name;
-  return {gather(x, index, op).name, index};
-}
-
 }  // namespace
 
 std::span<const Mapping> reduction_mappings() {
@@ -124,7 +87,6 @@ std::span<const Mapping> reduction_mappings() {
       mapping<Reduce, write_reduce>(),
       mapping<ArgMax, write_argmax>(),
       mapping<Cumsum, write_cumsum>(),
-      mapping<Sort, write_sort>(Attribution::by_sizes),
   };
   return kMappings;
 }

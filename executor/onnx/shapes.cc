@@ -1,6 +1,4 @@
 // Shapes: reshape, expand, transpose, slice, concat, pad.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <numeric>

@@ -1,6 +1,4 @@
 // Sources, stand-ins and guarded regions. Both sides of a branch are computed, and one is chosen.
-#include <fmt/format.h>
-
 #include <cmath>
 #include <numeric>
 

@@ -26,8 +26,9 @@ struct OnnxOptions {
 /// "PATH/next".
 ///
 /// Sizes that differ between graphs that were compiled together are dimensions with names, made of
-/// the first input that has them: "x_0" of dimension 0 of "x". Above 2 GB weights lie in a file
-/// beside it, FILE.data.
+/// the first input that has them: "x_0" of dimension 0 of "x". Sizes that are equal in all of these
+/// graphs are taken for one. An output that is called as an input gets "_2" behind its name. Above
+/// 2 GB weights lie in a file beside it, FILE.data.
 ///
 /// Throws RunError, having written nothing, where `step` was not compiled to evaluate, an op means
 /// something that ONNX cannot say, or the file cannot be written.
