@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +24,7 @@ struct ExportArguments {
   std::string scale = "small";
   std::optional<std::string> load;
   std::optional<std::string> name;
+  std::optional<std::int64_t> rows;
   bool evaluate = false;
 };
 
@@ -30,19 +34,70 @@ struct Answering {
   std::vector<std::string> outputs;
 };
 
-Answering answering(const ExportArguments& arguments) {
-  if (models::find_task(arguments.model) == nullptr) {
+/// `rows` of a batch; 0: as many as the model trains with.
+Answering answering(const ExportArguments& arguments, std::int64_t rows) {
+  const models::TaskEntry* task = models::find_task(arguments.model);
+  if (task == nullptr) {
     return {std::move(benchmarks::answering(models::find_model(arguments.model),
-                                            models::scale_of(arguments.scale))
+                                            {models::scale_of(arguments.scale), rows})
                           .graph),
             {benchmarks::kAnswer}};
   }
-  Answering made{std::move(declare_model(arguments.model, arguments.scale).model.graph), {}};
+  models::TaskOptions options = task->defaults();
+  if (rows > 0) options.batch = rows;
+  Answering made{std::move(task->declare(options).graph), {}};
   for (const Readable& readable : made.graph.data().readables()) {
     const bool of_training = made.graph.data().node(readable.declared).op->name() == "of_update";
     if (!readable.name.starts_with("loss") && !of_training) made.outputs.push_back(readable.name);
   }
   return made;
+}
+
+/// The graphs as one executable, with the numbers of a checkpoint if there is one.
+Executable compile_for(const ExportArguments& arguments, std::span<const Answering> answers,
+                       std::vector<Mode> modes) {
+  CompileOptions options;
+  options.modes = std::move(modes);
+  options.evaluate_outputs = answers[0].outputs;
+  std::vector<const Graph*> graphs;
+  for (const Answering& each : answers) graphs.push_back(&each.graph);
+  Executable step = compile(graphs, cpu_replay(), for_export(options));
+  if (arguments.load) {
+    for (const std::string& notice : step.load(*arguments.load)) fmt::print("{}\n", notice);
+  }
+  return step;
+}
+
+int write_library(const ExportArguments& arguments) {
+  if (arguments.rows) throw UsageError("--rows is of an ONNX model: a library trains a batch.");
+  const Answering answers = answering(arguments, 0);
+  std::vector<Mode> modes{train, evaluate};
+  if (arguments.evaluate) modes = {evaluate};
+  Executable step = compile_for(arguments, std::span(&answers, 1), modes);
+  export_library(step, arguments.place, {.name = arguments.name.value_or("")});
+  fmt::print("wrote {0}; cmake -S {0} -B {0}/build && cmake --build {0}/build\n", arguments.place);
+  return 0;
+}
+
+bool is_fed(const Graph& graph) {
+  return std::ranges::any_of(graph.data().nodes(),
+                             [](const Node& node) { return node.op->name() == "input"; });
+}
+
+int write_model(const ExportArguments& arguments) {
+  if (arguments.name) {
+    throw UsageError("--name is of a library: an ONNX model has the graph's name.");
+  }
+  std::vector<Answering> answers;
+  answers.push_back(answering(arguments, arguments.rows.value_or(2)));
+  if (!arguments.rows && is_fed(answers[0].graph)) {
+    // Rows that differ become a dimension with a name; these two have little else in common.
+    answers.push_back(answering(arguments, 63));
+  }
+  Executable step = compile_for(arguments, answers, {evaluate});
+  to_onnx(step, arguments.place);
+  fmt::print("wrote {}\n", arguments.place);
+  return 0;
 }
 
 int run_export(const ExportArguments& arguments) {
@@ -52,27 +107,7 @@ int run_export(const ExportArguments& arguments) {
                     "made: {}.",
                     list_choices(model_names())));
   }
-  const bool to_file = arguments.place.ends_with(".onnx");
-  if (to_file && arguments.name) {
-    throw UsageError("--name is of a library: an ONNX model has the graph's name.");
-  }
-  const Answering answers = answering(arguments);
-  CompileOptions options;
-  options.modes = {train, evaluate};
-  if (arguments.evaluate || to_file) options.modes = {evaluate};
-  options.evaluate_outputs = answers.outputs;
-  Executable step = compile(answers.graph, cpu_replay(), for_export(options));
-  if (arguments.load) {
-    for (const std::string& notice : step.load(*arguments.load)) fmt::print("{}\n", notice);
-  }
-  if (to_file) {
-    to_onnx(step, arguments.place);
-    fmt::print("wrote {}\n", arguments.place);
-    return 0;
-  }
-  export_library(step, arguments.place, {.name = arguments.name.value_or("")});
-  fmt::print("wrote {0}; cmake -S {0} -B {0}/build && cmake --build {0}/build\n", arguments.place);
-  return 0;
+  return arguments.place.ends_with(".onnx") ? write_model(arguments) : write_library(arguments);
 }
 
 }  // namespace
@@ -98,6 +133,9 @@ void add_export(CLI::App& app, Action& chosen) {
                    "A checkpoint that train --checkpoint wrote: its numbers");
   verb->add_option("--name", arguments->name,
                    "What all names of the library begin with; by default the model's name");
+  verb->add_option("--rows", arguments->rows,
+                   "Rows of an ONNX model's batch; by default it takes any number of them")
+      ->check(whole_number(1, 100000));
   verb->add_flag("--evaluate", arguments->evaluate,
                  "The evaluation alone, without a training step: an ONNX model always");
 }

@@ -74,6 +74,8 @@ Term sum_over(const Term& x, std::int64_t axis) {
 /// the second ones. A choice's place is how many before it fell on the same expert.
 Names write_route(const Route& op, NodeWriter& writer) {
   const SizesByGraph sizes = writer.sizes(0);
+  writer.require_fixed(std::span(sizes).first(1),
+                       "how many places an expert has depends on the rows");
   const std::int64_t experts = writer.type(0).shape[1], slots = experts * op.slots;
   const AxisOrder order{1, true, writer.size(sizes[1]), writer.integers({op.top})};
   const Term places = find_places(term_of(writer, 0), order);
@@ -102,7 +104,7 @@ Names write_route(const Route& op, NodeWriter& writer) {
 std::span<const Mapping> order_mappings() {
   static const Mapping kMappings[] = {
       mapping<Sort, write_sort>(Attribution::by_sizes),
-      mapping<Route, write_route>(),
+      mapping<Route, write_route>(Attribution::by_sizes),
   };
   return kMappings;
 }

@@ -139,6 +139,7 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
           "mnist, text or pendulum.");
   refuses("export mlp mlp.onnx --name net",
           "--name is of a library: an ONNX model has the graph's name.");
+  refuses("export mlp mlp --rows 4", "--rows is of an ONNX model: a library trains a batch.");
   refuses("plan mlp --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
 }
 
@@ -279,7 +280,7 @@ TEST_CASE("plan shows the plan and writes the graph") {
   CHECK(metronome("plan mnist").status == 0);
 }
 
-TEST_CASE("export writes an ONNX model of a model or a task") {
+TEST_CASE("export writes an ONNX model of a model or a task, of any rows or of some") {
   for (const std::string model : {"mlp", "digits", "mnist", "text"}) {
     const std::string file = temporary(model + ".onnx");
     const Outcome outcome = metronome("export " + model + " " + file);
@@ -287,7 +288,13 @@ TEST_CASE("export writes an ONNX model of a model or a task") {
     CAPTURE(outcome.error);
     CHECK(outcome.status == 0);
     CHECK(outcome.out == "wrote " + file + "\n");
-    CHECK(read(file).find("metronome") != std::string::npos);
+    const std::string any = read(file);
+    CHECK(metronome("export " + model + " " + file + " --rows 4").status == 0);
+    const std::string four = read(file);
+    CHECK(any.find("metronome") != any.npos);
+    const char* const name = model == "text" ? "bytes_1" : "_0\n";  // and the next dimension
+    CHECK(any.find(name) != any.npos);
+    CHECK(four.size() < any.size());
   }
   const Outcome draws = metronome("export pendulum " + temporary("pendulum.onnx"));
   CHECK(draws.status == 1);
