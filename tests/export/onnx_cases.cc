@@ -7,9 +7,9 @@
 //   FOLDER/refused       a line for each that is refused: name, a tab, the error
 //
 // KIND is what is written: `ops`, each case of each op; `models`, the shipped models; `programs`,
-// random ones; `shapes`, those of several shapes; `sizes`, small graphs whose sizes have names, run
-// at a size that was not compiled; `steps` and `edges`, which onnx_steps.cc has. Read by
-// onnx_test.py.
+// random ones; `shapes`, those of several shapes; `layers`, each in a small graph; `sizes`, small
+// graphs whose sizes have names, run at a size that was not compiled; `steps` and `edges`, which
+// onnx_steps.cc has. Read by onnx_test.py.
 #include <fmt/format.h>
 
 #include <array>
@@ -23,6 +23,7 @@
 #include "ops/ops.h"
 #include "tests/export/onnx_case_writer.h"
 #include "tests/export/onnx_graphs.h"
+#include "tests/export/onnx_layers.h"
 #include "tests/ops/case_graph.h"
 #include "tests/ops/structural_cases.h"
 #include "tests/random/builder.h"
@@ -145,6 +146,19 @@ void write_shapes(tests::OnnxCaseWriter& writer, std::uint32_t count) {
   }
 }
 
+// ---- layers -------------------------------------------------------------------------------------
+
+void write_layers(tests::OnnxCaseWriter& writer) {
+  for (const tests::LayerGraph& layer : tests::kLayerGraphs) {
+    for (const Element element : {f32, f64}) {
+      Graph graph("layer");
+      graph.output("y", layer.declare(graph, element));
+      writer.write(fmt::format("{}-{}", layer.name, name_of(element)), graph,
+                   random_programs::feeds(graph.data(), 1, 0));
+    }
+  }
+}
+
 // ---- sizes --------------------------------------------------------------------------------------
 
 void write_sizes(tests::OnnxCaseWriter& writer) {
@@ -175,6 +189,7 @@ int main(int argc, char** argv) {
   if (kind == "ops") write_ops(writer, WrittenOps{});
   if (kind == "models") write_models(writer);
   if (kind == "programs") write_programs(writer, 300);
+  if (kind == "layers") write_layers(writer);
   if (kind == "sizes") write_sizes(writer);
   if (kind == "shapes") write_shapes(writer, 1000);
   if (kind == "steps") tests::write_steps(writer);

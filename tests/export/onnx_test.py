@@ -2,7 +2,7 @@
 
     onnx_test.py ONNX_CASES KIND OPSET [FOLDER]
 
-KIND is ops, models, programs, sizes, shapes, steps or edges (onnx_cases.cc), OPSET 17 or 23; models are kept in FOLDER if it is given. Numbers of f32 may differ by 1e-5 and those of f64 by 1e-12 of
+KIND is ops, layers, models, programs, sizes, shapes, steps or edges (onnx_cases.cc), OPSET 17 or 23; models are kept in FOLDER if it is given. Numbers of f32 may differ by 1e-5 and those of f64 by 1e-12 of
 the largest of their array, or of 1; at the edges, of each number. Needs onnx and onnxruntime, which `./metronome peers` installs.
 """
 
