@@ -11,12 +11,13 @@
 
 #include "benchmarks/check/check_table.h"
 #include "benchmarks/commands/commands.h"
-#include "benchmarks/commands/device.h"
 #include "benchmarks/eager_form.h"
 #include "benchmarks/explain.h"
 #include "benchmarks/inference/inference.h"
 #include "benchmarks/memory.h"
 #include "benchmarks/table.h"
+#include "executor/metronome/device.h"
+#include "models/commands/device.h"
 #include "models/commands/files.h"
 #include "models/models.h"
 
@@ -42,7 +43,7 @@ struct CompareArguments {
 constexpr int kSmallRounds = 21, kFullRounds = 9;
 
 void find_device(benchmarks::Machine& machine) {
-  const std::unique_ptr<CudaDriver> driver = open_device();
+  const std::shared_ptr<CudaDriver> driver = targets_on("cuda", 0).planned.driver;
   machine.device = driver->properties().name;
   machine.device_libraries = driver->properties().library_versions;
 }

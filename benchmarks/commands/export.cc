@@ -26,6 +26,7 @@ struct ExportArguments {
   std::optional<std::string> name;
   std::optional<std::int64_t> rows;
   bool evaluate = false;
+  bool beside = false;
 };
 
 /// The graph, and the names of what its evaluation answers.
@@ -74,7 +75,8 @@ int write_library(const ExportArguments& arguments) {
   std::vector<Mode> modes{train, evaluate};
   if (arguments.evaluate) modes = {evaluate};
   Executable step = compile_for(arguments, std::span(&answers, 1), modes);
-  export_library(step, arguments.place, {.name = arguments.name.value_or("")});
+  export_library(step, arguments.place,
+                 {.name = arguments.name.value_or(""), .weights_inside = !arguments.beside});
   fmt::print("wrote {0}; cmake -S {0} -B {0}/build && cmake --build {0}/build\n", arguments.place);
   return 0;
 }
@@ -88,6 +90,8 @@ int write_model(const ExportArguments& arguments) {
   if (arguments.name) {
     throw UsageError("--name is of a library: an ONNX model has the graph's name.");
   }
+  if (arguments.beside)
+    throw UsageError("--beside is of a library: an ONNX model has its weights.");
   std::vector<Answering> answers;
   answers.push_back(answering(arguments, arguments.rows.value_or(2)));
   if (!arguments.rows && is_fed(answers[0].graph)) {
@@ -138,6 +142,8 @@ void add_export(CLI::App& app, Action& chosen) {
       ->check(whole_number(1, 100000));
   verb->add_flag("--evaluate", arguments->evaluate,
                  "The evaluation alone, without a training step: an ONNX model always");
+  verb->add_flag("--beside", arguments->beside,
+                 "Weights in a file of the folder, NAME.safetensors, and not in the library");
 }
 
 }  // namespace metronome::commands

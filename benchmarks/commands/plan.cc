@@ -9,10 +9,9 @@
 
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/declared_model.h"
-#include "benchmarks/commands/device.h"
 #include "benchmarks/commands/profile.h"
-#include "benchmarks/gpu_check/place.h"
 #include "graph/ir/error.h"
+#include "models/commands/device.h"
 #include "models/commands/files.h"
 #include "models/tasks/task.h"
 
@@ -32,13 +31,6 @@ struct PlanArguments {
   bool print = false;
   bool profile = false;
 };
-
-Target target_of(const std::string& device) {
-  if (device == "cpu") return cpu_replay();
-  Target target = gpu_check::place_on_device(cuda_graph());
-  target.driver = open_device();
-  return target;
-}
 
 /// A record that `--json` wrote earlier.
 PlanRecord read_record(const std::string& file) {
@@ -65,7 +57,7 @@ int plan(const PlanArguments& arguments) {
   if (arguments.json) expect_writable(*arguments.json);
   if (arguments.html) expect_writable(*arguments.html);
   if (arguments.trace) expect_writable(*arguments.trace);
-  const Target target = target_of(arguments.device);
+  const Target target = targets_on(arguments.device, 0).planned;
   const DeclaredModel planned = declare_model(arguments.model, arguments.scale);
   const Graph& graph = planned.model.graph;
   if (arguments.dot) write_whole(*arguments.dot, graph.dot());

@@ -8,9 +8,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from pieces import PARTS, Piece, all_pieces, places_of
+from pieces import PARTS, Piece, Places, all_pieces, places_of
 from plan import MOST_MINUTES, needed_minutes, plan
-from rehearsal import rehearse
+from rehearsal import go_through, rehearse
 
 # What programs and libraries load by name when they need it, beside what `ldd` shows.
 LOADED_LATE = (
@@ -23,7 +23,6 @@ LOADED_LATE = (
 )
 # So that nothing begins to run where there is a GPU.
 HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
-UNAVAILABLE = 3
 
 
 class Report:
@@ -95,28 +94,25 @@ def check_libraries(report: Report, programs: list[Path], libraries: str, gpu: b
     report.check(len(ours) == 1, f"one CUDA runtime: {', '.join(map(str, ours))}")
 
 
-def check_piece(report: Report, piece: Piece) -> None:
-    """Its command is understood, and says that there is no GPU."""
-    command, expected = piece.program(), UNAVAILABLE
+def without_gpu(piece: Piece) -> Piece:
+    """Its command alone, as if there were no GPU: one that is understood says so."""
+    command = piece.program()
     if piece.resumes:  # in no time: it starts nobody, and keeps nothing
-        command, expected = [*command[: command.index("--json")], "--limit", "0"], 0
-    try:
-        said = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            cwd=Path(__file__).resolve().parent,
-            env={**os.environ, **piece.environment, **HIDDEN},
-            timeout=120,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        report.check(False, f"{piece.name}: {error}")
-        return
-    text = said.stdout + said.stderr
-    last = (text.strip().splitlines() or [""])[-1]
-    refused = any(refusal in text for refusal in piece.refusals)
-    right = said.returncode == expected or refused
-    report.check(right, f"{piece.name} is understood (status {said.returncode}: {last[:120]})")
+        command = [*command[: command.index("--json")], "--limit", "0"]
+    environment = piece.environment | HIDDEN
+    alone = {"gate": None, "needs": None, "resumes": False, "about": 2}
+    return replace(piece, command=command, environment=environment, **alone)
+
+
+def check_commands(report: Report, pieces: list[Piece], places: Places, who: dict) -> None:
+    """One of each kind."""
+    first = {piece.kind: piece for piece in reversed(pieces)}.values()
+    folder = places.work / "commands"
+    outcomes = go_through(list(map(without_gpu, first)), places, folder, who, lambda text: None)
+    for piece in first:
+        outcome = outcomes[piece.name]
+        right = outcome.startswith("passed: " if piece.resumes else "unavailable: ")
+        report.check(right, f"{piece.name} is understood ({outcome[:160]})")
 
 
 def check_plan(report: Report, pieces: list[Piece]) -> None:
@@ -140,9 +136,8 @@ def dry(bundle: Path, host: Path | None, parts: list[str], who: dict) -> int:
         kernels = len(list((bundle / "kernels").glob("*.cubin")))
         report.check(kernels > 0, f"{kernels} kernels are compiled ahead")
         pieces = all_pieces(places)
-        for piece in {piece.kind: piece for piece in reversed(pieces)}.values():
-            if piece.part in (parts or PARTS):
-                check_piece(report, piece)
+        chosen = [piece for piece in pieces if piece.part in (parts or PARTS)]
+        check_commands(report, chosen, places, who)
         check_plan(report, pieces)
         if host:
             rehearse(report, replace(places, programs=host.resolve()), who)

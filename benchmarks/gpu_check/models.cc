@@ -2,13 +2,13 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "benchmarks/agreement.h"
 #include "benchmarks/gpu_check/control.h"
 #include "benchmarks/gpu_check/outcomes.h"
-#include "benchmarks/gpu_check/place.h"
 #include "benchmarks/gpu_check/programs.h"
 #include "benchmarks/gpu_check/steps.h"
 
@@ -25,14 +25,14 @@ struct Arguments {
   std::string forms = "every";
   bool list = false;
   int steps = 100;
-  bool narrow = false;
+  bool host = false;
   std::optional<std::string> json;
 };
 
 // The simplest form alone, or all that are timed and the fastest of them kept.
 Target replay_in(const std::string& forms) {
-  if (forms == "every") return place_on_device(cuda_graph());
-  return place_on_device(cuda_graph({.streams = 1, .conditions = Conditions::masked}));
+  if (forms == "every") return cuda_graph();
+  return cuda_graph({.streams = 1, .conditions = Conditions::masked});
 }
 
 // Compile undoes what its warm-up, timing and acceptance did: storage is as a CPU's compile, which
@@ -40,7 +40,7 @@ Target replay_in(const std::string& forms) {
 void check_storage_untouched(Outcome& outcome) {
   const models::Model model = everything_moves();
   const CompileOptions options{.modes = {Mode::train, Mode::evaluate}, .seed = 5};
-  const Executable on_gpu = compile(model.graph, place_on_device(cuda_graph()), options);
+  const Executable on_gpu = compile(model.graph, cuda_graph(), options);
   const Executable on_cpu = compile(model.graph, cpu_replay(), options);
   outcome.detail = different_storage(on_gpu, on_cpu);
   if (on_gpu.replays() != 0 || on_gpu.updates() != 0) outcome.detail = "a counter";
@@ -51,7 +51,7 @@ void replay_is_stepwise(Outcome& outcome, const models::Model& model, const Targ
                         int steps) {
   Executable replay = compile(model.graph, target);
   // After replay: it finds replay's choices in the tuning file.
-  Executable stepwise_steps = compile(model.graph, place_on_device(stepwise(cuda_device())));
+  Executable stepwise_steps = compile(model.graph, stepwise(cuda_device()));
   outcome.detail = different_steps(replay, stepwise_steps, model, steps);
   outcome.passed = outcome.detail.empty();
   if (outcome.passed) {
@@ -62,10 +62,10 @@ void replay_is_stepwise(Outcome& outcome, const models::Model& model, const Targ
 }
 
 // As `compare` judges it.
-void agrees_with_eager(Outcome& outcome, const ModelEntry& entry, Scale scale,
-                       const Target& target) {
+void agrees_with_eager(Outcome& outcome, const ModelEntry& entry, Scale scale, const Target& target,
+                       Device device) {
   const benchmarks::Agreement agreement =
-      benchmarks::agreement_f32(entry, scale, 1, target, place_on_device(eager(cuda_device())));
+      benchmarks::agreement_f32(entry, scale, 1, target, eager(device));
   outcome.passed = agreement.agree;
   outcome.detail =
       agreement.agree
@@ -92,8 +92,9 @@ void check_model(Outcomes& outcomes, const Arguments& arguments, const ModelEntr
     });
   }
   if (!is_wanted(arguments.checks, "eager")) return;
-  outcomes.run(subject, "replay agrees with eager from equal storage",
-               [&](Outcome& outcome) { agrees_with_eager(outcome, entry, scale, target); });
+  outcomes.run(subject, "replay agrees with eager from equal storage", [&](Outcome& outcome) {
+    agrees_with_eager(outcome, entry, scale, target, arguments.host ? cpu : cuda_device());
+  });
 }
 
 void check_control(Outcomes& outcomes, int steps, SteeredSize size) {
@@ -103,11 +104,11 @@ void check_control(Outcomes& outcomes, int steps, SteeredSize size) {
         std::pair(Conditions::nested, "nested")}) {
     outcomes.run(subject, fmt::format("{} regions equal stepwise, bit for bit", name),
                  [&](Outcome& outcome) {
-                   regions_are_stepwise(outcome, place_on_device, conditions, steps, size);
+                   regions_are_stepwise(outcome, std::identity(), conditions, steps, size);
                  });
   }
   outcomes.run(subject, "rounds that do not run save time",
-               [&](Outcome& outcome) { skipping_shows(outcome, place_on_device, steps, size); });
+               [&](Outcome& outcome) { skipping_shows(outcome, std::identity(), steps, size); });
 }
 
 int check(const Arguments& arguments) {
@@ -130,7 +131,7 @@ int check(const Arguments& arguments) {
                  });
   }
   if (is_wanted(arguments.checks, "control")) {
-    check_control(outcomes, arguments.steps, arguments.narrow ? kNarrow : SteeredSize{});
+    check_control(outcomes, arguments.steps, arguments.host ? kNarrow : SteeredSize{});
   }
   for (const ModelEntry& entry : models::all_models()) {
     if (!is_wanted(arguments.models, entry.name)) continue;
@@ -160,7 +161,9 @@ int metronome::programs::gpu_models(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--list", arguments.list, "Name the models, and check none");
   app.add_option("--steps", arguments.steps, "Steps of a check")->capture_default_str();
-  app.add_flag("--narrow", arguments.narrow, "Loops and branches of few numbers, for the host");
+  app.add_flag(
+      "--host", arguments.host,
+      "For a device made of the host: loops and branches of few numbers, eager on the CPU");
   app.add_option("--json", arguments.json, "Also write what was found to a file, line by line");
   CLI11_PARSE(app, argc, argv);
   try {

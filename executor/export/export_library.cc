@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "executor/export/check_numbers.h"
 #include "executor/export/kernel_files.h"
 #include "executor/export/library_tables.h"
 #include "executor/export/print_library.h"
@@ -121,19 +122,18 @@ void write(const fs::path& file, std::string_view text) {
   if (!out) throw RunError(fmt::format("{}: cannot be written", file.string()));
 }
 
-void write_folder(const LibraryTables& tables, const fs::path& folder) {
+void write_folder(Executable::Impl& step, const LibraryTables& tables, const fs::path& folder) {
   const Files files = all_files();
   NeededFiles needed(files);
   std::set<std::string_view> headers;
   for (const std::string& name : tables.op_structs) headers.insert(needed.add_op(name));
   for (const std::string_view always :
-       {"executor/export/runtime/checkpoint.cc", "executor/support/hash64.cc",
-        "executor/export/runtime/instance.cc", "executor/export/runtime/plain.cc",
-        "ops/cpu/isa/gemm.cc", "ops/cpu/isa/gemm_direct.cc", "ops/cpu/isa/rows.cc",
-        "ops/expr/nest.cc", "ops/rules/fault.cc", "ops/rules/only.cc",
+       {"executor/support/hash64.cc", "ops/cpu/isa/gemm.cc", "ops/cpu/isa/gemm_direct.cc",
+        "ops/cpu/isa/rows.cc", "ops/expr/nest.cc", "ops/rules/fault.cc", "ops/rules/only.cc",
         "ops/tables/without_libraries_cpu.cc", "graph/ir/sizes.cc"}) {
     needed.add(always);
   }
+  needed.add_sources("executor/export/runtime/");
   std::vector<std::string> sources;
   const std::string kept = print_kept(tables), kept_functions = print_kept_functions(tables);
   for (const std::string_view name : needed.names()) {
@@ -149,7 +149,9 @@ void write_folder(const LibraryTables& tables, const fs::path& folder) {
   write(folder / (tables.name + ".h"), print_header(tables));
   write(folder / (tables.name + ".cc"), print_source(tables));
   write(folder / "CMakeLists.txt", print_cmake(tables, sources));
+  write(folder / "check.c", print_check(tables, check_numbers(step)));
   write(folder / "README.md", print_readme(tables));
+  if (tables.weights_beside) step.storages.save(folder / (tables.name + ".safetensors"));
 }
 
 /// A folder beside `folder` that is gone at the end, unless it was moved to its place.
@@ -207,10 +209,10 @@ void export_library(Executable& step, const std::string& folder, const ExportOpt
   if (!parent.empty() && !fs::is_directory(parent, none)) {
     refuse(fmt::format("there is no folder \"{}\"", parent.string()));
   }
-  const LibraryTables tables = library_tables(impl, name);
+  const LibraryTables tables = library_tables(impl, name, !options.weights_inside);
   try {
     const HalfFolder half(path);
-    write_folder(tables, half.path());
+    write_folder(impl, tables, half.path());
     fs::rename(half.path(), path);
   } catch (const fs::filesystem_error& error) {
     refuse(error.code().message());

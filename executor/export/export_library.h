@@ -16,6 +16,9 @@ CompileOptions for_export(CompileOptions options = {});
 struct ExportOptions {
   /// An identifier of C with which all names of the library begin; empty: made of the graph's name.
   std::string name = {};
+  /// The library holds what the storages hold now, and begins with it. False: they lie in
+  /// NAME.safetensors in the folder, a checkpoint that NAME_load takes before the first step.
+  bool weights_inside = true;
 };
 
 /// Writes a folder from which CMake builds a static library of all steps that `step` was compiled

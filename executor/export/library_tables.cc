@@ -64,6 +64,11 @@ StorageRow::Kind kind_of(StorageKind kind) {
   return StorageRow::Kind::moment;
 }
 
+StorageRow::Limit limit_of(executor::SettableNumber number) {
+  return number == executor::SettableNumber::clip_norm ? StorageRow::Limit::above_0
+                                                       : StorageRow::Limit::at_least_0;
+}
+
 /// Empty where all bytes are zero.
 Bytes unless_zeros(Bytes bytes) {
   const bool zeros =
@@ -97,8 +102,10 @@ class TemporaryFile {
 
 class TableMaker {
  public:
-  TableMaker(Executable::Impl& step, std::string name) : step_(step), memory_(*step.memory) {
+  TableMaker(Executable::Impl& step, std::string name, bool weights_beside)
+      : step_(step), memory_(*step.memory) {
     tables_.name = std::move(name);
+    tables_.weights_beside = weights_beside;
     tables_.isa = cpu_table().isa();
   }
 
@@ -418,7 +425,9 @@ class TableMaker {
       NamedStorage made{.path = storage.path, .identifier = "", .type = storage.type, .row = {}};
       made.row = {
           .type = type_index(storage.type), .place = storage_at_[i], .kind = kind_of(storage.kind)};
-      made.exported = unless_zeros({now, now + storage.type.bytes()});
+      if (const auto number = step_.settable().find(storage.path))
+        made.row.limit = limit_of(*number);
+      if (!tables_.weights_beside) made.exported = unless_zeros({now, now + storage.type.bytes()});
       if (storage.kind == StorageKind::state) {
         Bytes initial(storage.type.bytes());
         initialise(storage, step_.options.seed, initial.data());
@@ -494,8 +503,8 @@ class TableMaker {
 
 }  // namespace
 
-LibraryTables library_tables(Executable::Impl& step, std::string name) {
-  return TableMaker(step, std::move(name)).run();
+LibraryTables library_tables(Executable::Impl& step, std::string name, bool weights_beside) {
+  return TableMaker(step, std::move(name), weights_beside).run();
 }
 
 bool is_identifier(std::string_view text) {

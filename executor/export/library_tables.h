@@ -64,6 +64,7 @@ struct LibraryTables {
   std::string isa;
   std::uint64_t block_bytes = 0;
   std::uint64_t packed_bytes = 0;
+  bool weights_beside = false;
   std::vector<std::int64_t> sizes;
   std::vector<TypeRow> types;
   std::vector<ValueRow> values;
@@ -83,8 +84,8 @@ struct LibraryTables {
   KeptKernels kept;
 };
 
-/// Throws RunError as `export_library` does.
-LibraryTables library_tables(Executable::Impl& step, std::string name);
+/// Throws RunError as `export_library` does. With weights beside, storages have none.
+LibraryTables library_tables(Executable::Impl& step, std::string name, bool weights_beside);
 
 /// True for letters, digits and "_", of which the first is no digit.
 bool is_identifier(std::string_view text);

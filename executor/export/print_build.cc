@@ -125,7 +125,8 @@ add_library({0} STATIC
   {0}.cc)",
                                  tables.name, tables.isa);
   for (const std::string& source : sources) text += fmt::format("\n  {}", source);
-  text += fmt::format(R"()
+  text +=
+      fmt::format(R"()
 target_include_directories({0} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}}
   PRIVATE ${{CMAKE_CURRENT_SOURCE_DIR}}/kernels)
 target_compile_features({0} PRIVATE cxx_std_20)
@@ -140,8 +141,21 @@ target_link_options({0} INTERFACE -Wl,--gc-sections)
 set_target_properties({0} PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ON
   UNITY_BUILD_BATCH_SIZE 0)
 set_source_files_properties({0}.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
+# Built for itself, it has a check: ctest compares its numbers with those of the program that exported it.
+if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+  enable_language(C)
+  add_executable({0}_check check.c)
+  target_link_libraries({0}_check PRIVATE {0})
+  set_target_properties({0}_check PROPERTIES C_STANDARD 99 LINKER_LANGUAGE CXX)
+  enable_testing()
+  add_test(NAME {0}_check COMMAND {0}_check{4})
+endif()
 )",
-                      tables.name, tables.isa, flags, upper_case(tables.name));
+                  tables.name, tables.isa, flags, upper_case(tables.name),
+                  tables.weights_beside
+                      ? fmt::format(" ${{CMAKE_CURRENT_SOURCE_DIR}}/{}.safetensors", tables.name)
+                      : "");
   return text;
 }
 
@@ -154,23 +168,29 @@ std::string print_readme(const LibraryTables& tables) {
   for (const NamedPlan& plan : tables.plans) {
     steps += fmt::format("{}`{}_{}`", steps.empty() ? "" : ", ", tables.name, plan.name);
   }
-  return fmt::format(R"(# {0}
+  return fmt::format(
+      R"(# {0}
 A model that Metronome planned, as a library for C and C++: {1}. `{0}.h` says what each function does.
 
 ```
-cmake -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build
+cmake -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build && ctest --test-dir build
 ```
+
+The test compares the numbers of three rounds of steps with those of the program that exported the library.
 
 It is built by g++ (12 was tried), for C99 and C++ programs. They are linked by g++, or with `-lstdc++ -lm`, and with
 `-Wl,--gc-sections`, which leaves out what nothing calls. A program may link several such libraries.
 The kernels are for the instruction set {2}; another processor gets a code from `{0}_create`.
 
-An instance takes {3} bytes, and about {5} more for its {6} kernels. Parameters are {4} bytes of them, and lie in the
-library.
+An instance takes {3} bytes, and about {5} more for its {6} kernels. Parameters are {4} bytes of them, and lie in
+{7}.
 )",
-                     tables.name, steps, tables.isa, tables.block_bytes, parameters,
-                     kBytesOfKernel * tables.kernels.size() + tables.packed_bytes,
-                     tables.kernels.size());
+      tables.name, steps, tables.isa, tables.block_bytes, parameters,
+      kBytesOfKernel * tables.kernels.size() + tables.packed_bytes, tables.kernels.size(),
+      tables.weights_beside
+          ? fmt::format("`{0}.safetensors`, which `{0}_load` takes before the first step",
+                        tables.name)
+          : "the library");
 }
 
 }  // namespace metronome::exported

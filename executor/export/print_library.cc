@@ -11,18 +11,6 @@
 namespace metronome::exported {
 namespace {
 
-/// The text with NAME and UPPER replaced by the library's name.
-std::string named(std::string text, const std::string& name) {
-  const auto replace = [&](std::string_view mark, const std::string& by) {
-    for (std::size_t at = 0; (at = text.find(mark, at)) != text.npos; at += by.size()) {
-      text.replace(at, mark.size(), by);
-    }
-  };
-  replace("NAME", name);
-  replace("UPPER", upper_case(name));
-  return text;
-}
-
 // ---- the header --------------------------------------------------------------------------------
 
 /// "f32[64, 10], 2560 bytes".
@@ -81,7 +69,8 @@ enum NAME_code {
   UPPER_NULL = 1,         /* a pointer is NULL that must not be */
   UPPER_WRONG_BYTES = 2,  /* an array is of another size; memory is too small, or not aligned */
   UPPER_WRONG_VALUE = 3,  /* a number out of range */
-  UPPER_TOO_EARLY = 4,    /* a step before its inputs are fed, a result before its step */
+  UPPER_TOO_EARLY = 4,    /* a step before its inputs are fed, a result before its step, weights before
+                           * they are loaded */
   UPPER_NO_MEMORY = 5,
   UPPER_WRONG_FILE = 6,
   UPPER_WRONG_PROCESSOR = 7 /* it lacks the instructions of which the kernels are made */
@@ -92,8 +81,9 @@ enum NAME_code {
 constexpr std::string_view kFunctions =
     R"(/* Bytes of memory that an instance takes beside what it allocates for its kernels. */
 size_t NAME_memory_bytes(void);
-/* Makes an instance in *made, which begins as the library was exported, over memory of the caller's: at least NAME_memory_bytes() bytes at a
- * multiple of 64, which must stay until NAME_destroy. NULL: it allocates them. */
+/* Makes an instance in *made, BEGINNING, over memory of the caller's: at
+ * least NAME_memory_bytes() bytes at a multiple of 64, which must stay until NAME_destroy. NULL: it
+ * allocates them. */
 int NAME_create(NAME** made, void* memory, size_t bytes);
 void NAME_destroy(NAME* net);
 
@@ -109,9 +99,9 @@ int NAME_set(NAME* net, int storage, const void* data, size_t bytes);
 /* States at their initial values. */
 int NAME_reset(NAME* net);
 
-/* Everything that is kept, as a checkpoint, which Metronome reads and writes, too, of the same set of
- * arrays. A file is replaced whole or not at all; one that is damaged, or of another model, changes
- * nothing. */
+/* Everything that is kept, as a checkpoint, which Metronome reads and writes, too. A file may have
+ * more arrays, of training, which are left out. It is replaced whole or not at all; one that is
+ * damaged, or of another model, changes nothing. */
 int NAME_save(NAME* net, const char* file);
 int NAME_load(NAME* net, const char* file);
 
@@ -230,9 +220,10 @@ std::string print_storages(const LibraryTables& tables) {
     const std::string exported = keep(storage.exported, "Exported");
     const std::string initial =
         storage.initial == storage.exported ? exported : keep(storage.initial, "Initial");
-    rows += fmt::format("    {{{:?}, {}, {}, {}, {}, StorageRow::Kind{{{}}}}},\n", storage.path,
-                        storage.row.type, storage.row.place, exported, initial,
-                        static_cast<int>(storage.row.kind));
+    rows += fmt::format(
+        "    {{{:?}, {}, {}, {}, {}, StorageRow::Kind{{{}}}, StorageRow::Limit{{{}}}}},\n",
+        storage.path, storage.row.type, storage.row.place, exported, initial,
+        static_cast<int>(storage.row.kind), static_cast<int>(storage.row.limit));
   }
   if (tables.storages.empty()) return "constexpr std::span<const StorageRow> kStorages;\n\n";
   return words + "\n" + rows + "};\n\n";
@@ -291,6 +282,7 @@ constexpr std::string_view kSourceFoot = R"(constexpr Tables kTables{
     .name = kName,
     .block_bytes = kBlockBytes,
     .packed_bytes = kPackedBytes,
+    .weights_beside = kWeightsBeside,
     .sizes = kSizes,
     .types = kTypes,
     .values = kValues,
@@ -375,13 +367,29 @@ const char* NAME_fault(NAME* net) { return net == nullptr ? "" : instance(net)->
 
 }  // namespace
 
+std::string fill_in(std::string text, const std::string& name) {
+  const auto replace = [&](std::string_view mark, const std::string& by) {
+    for (std::size_t at = 0; (at = text.find(mark, at)) != text.npos; at += by.size()) {
+      text.replace(at, mark.size(), by);
+    }
+  };
+  replace("NAME", name);
+  replace("UPPER", upper_case(name));
+  return text;
+}
+
 std::string print_header(const LibraryTables& tables) {
   const std::string& name = tables.name;
-  std::string text = named(std::string(kHead), name);
+  std::string text = fill_in(std::string(kHead), name);
   text += print_enum(name, "input", tables.inputs, [](const auto& a) { return a.name; });
   text += print_enum(name, "output", tables.outputs, [](const auto& a) { return a.name; });
   text += print_enum(name, "storage", tables.storages, [](const auto& s) { return s.path; });
-  text += named(std::string(kFunctions), name);
+  std::string functions = fill_in(std::string(kFunctions), name);
+  const std::string_view mark = "BEGINNING";
+  functions.replace(functions.find(mark), mark.size(),
+                    tables.weights_beside ? fmt::format("which {}_load must give its weights", name)
+                                          : "which begins as the library was exported");
+  text += functions;
   for (const NamedPlan& plan : tables.plans) {
     text += fmt::format("/* {}", purpose_of(plan.name));
     std::string inputs;
@@ -400,13 +408,13 @@ std::string print_header(const LibraryTables& tables) {
 }
 
 std::string print_source(const LibraryTables& tables) {
-  std::string text = named(std::string(kSourceHead), tables.name);
+  std::string text = fill_in(std::string(kSourceHead), tables.name);
   text += "#include \"kernel_ops.h\"\n";
-  text += named(std::string(kSourceOps), tables.name);
+  text += fill_in(std::string(kSourceOps), tables.name);
   text += fmt::format(
       "constexpr const char* kName = {:?};\nconstexpr std::uint64_t kBlockBytes = {};\n"
-      "constexpr std::uint64_t kPackedBytes = {};\n\n",
-      tables.name, tables.block_bytes, tables.packed_bytes);
+      "constexpr std::uint64_t kPackedBytes = {};\nconstexpr bool kWeightsBeside = {};\n\n",
+      tables.name, tables.block_bytes, tables.packed_bytes, tables.weights_beside);
   text += print_numbers("std::int64_t", "kSizes", tables.sizes);
   const auto row = [](const auto& each) { return print(each); };
   text += print_table("TypeRow", "kTypes", tables.types, row);
@@ -431,7 +439,7 @@ std::string print_source(const LibraryTables& tables) {
   text += fmt::format(
       "constexpr CheckpointRow kCheckpoint{{{},\n    {}, 0x{:x}, {}, kByPath, kInFile}};\n\n",
       print_text(saved.header), print_text(saved.states), saved.choices, saved.seed);
-  text += named(std::string(kSourceFoot), tables.name);
+  text += fill_in(std::string(kSourceFoot), tables.name);
   for (std::size_t i = 0; i < tables.plans.size(); ++i) {
     text += fmt::format("int {0}_{1}({0}* net) {{ return run(net, {2}); }}\n", tables.name,
                         tables.plans[i].name, i);

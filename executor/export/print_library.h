@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/export/check_numbers.h"
 #include "executor/export/library_tables.h"
 
 namespace metronome::exported {
@@ -17,7 +18,12 @@ std::string print_kept(const LibraryTables& tables);
 std::string print_kept_functions(const LibraryTables& tables);
 /// CMakeLists.txt, for the sources of kernels by their names in the folder.
 std::string print_cmake(const LibraryTables& tables, const std::vector<std::string>& sources);
+/// check.c, which compares the library's numbers with these.
+std::string print_check(const LibraryTables& tables, const CheckNumbers& numbers);
 /// README.md.
 std::string print_readme(const LibraryTables& tables);
+
+/// The text with NAME and UPPER replaced by the library's name.
+std::string fill_in(std::string text, const std::string& name);
 
 }  // namespace metronome::exported

@@ -130,12 +130,12 @@ Tensor Executable::get_tensor(std::string_view path) const {
 void Executable::set(std::string_view path, const Tensor& tensor) {
   CallerTensor offered;
   offer(tensor, offered);
-  require_impl().storages.set(require_impl().storages.storage_of(path), offered);
+  require_impl().set(path, offered);
 }
 void Executable::set(std::string_view path, const at::Tensor& tensor) {
   CallerTensor offered;
   show(tensor, offered);
-  require_impl().storages.set(require_impl().storages.storage_of(path), offered);
+  require_impl().set(path, offered);
 }
 void Executable::set_learning_rate(double rate, std::string_view objective) {
   require_impl().settable().set(executor::SettableNumber::learning_rate, objective, rate);

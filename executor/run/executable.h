@@ -175,7 +175,8 @@ class Executable {
   /// only when it is given to `set`.
   at::Tensor get(std::string_view path) const;
   Tensor get_tensor(std::string_view path) const;
-  /// Copies into a storage; sizes and element type must agree.
+  /// Copies into a storage; sizes and element type must agree. Refuses numbers of an optimizer out
+  /// of range, as `set_learning_rate` does.
   void set(std::string_view path, const at::Tensor& tensor);
   void set(std::string_view path, const Tensor& tensor);
   /// A number of an objective's optimizer, for the steps to come; no compile is needed. Its

@@ -172,6 +172,12 @@ void Executable::Impl::break_off(executor::PlanId plan, const executor::BrokenSt
   throw RunError(text);
 }
 
+void Executable::Impl::set(std::string_view path, const CallerTensor& offered) {
+  const std::size_t storage = storages.storage_of(path);
+  settable().require_range(path, offered);
+  storages.set(storage, offered);
+}
+
 Tensor Executable::Impl::hand_out(executor::InputPlace place, bool by_value) {
   Tensor shown = inputs.hand_out(place);
   feeds.pick_for_input(place.graph, by_value);

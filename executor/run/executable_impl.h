@@ -46,6 +46,8 @@ struct Executable::Impl {
   void start_trace(int steps);
   Profile profile(executor::StepKind kind, const executor::FeedViews& feeds,
                   const GraphChoice& choice, int steps);
+  /// Copies a caller's tensor into the storage of that path.
+  void set(std::string_view path, const CallerTensor& offered);
   /// A tensor over an input's memory; picks its graph, most clearly if a value gave it.
   Tensor hand_out(executor::InputPlace place, bool by_value);
   PlanRecord plan_record() const;

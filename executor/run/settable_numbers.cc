@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include "executor/engine/tensor_copy.h"
 #include "executor/run/rank_agreement.h"
-#include "executor/support/tensor.h"
 #include "graph/ir/error.h"
 #include "ops/rules/require.h"
 
@@ -75,6 +74,22 @@ void SettableNumbers::require_range(SettableNumber number, double to) const {
   if (!missed) return;
   throw RunError(fmt::format("{}: cannot set what an optimizer refuses; it requires {}",
                              declared_.prefix(), missed->requires_));
+}
+
+std::optional<SettableNumber> SettableNumbers::find(std::string_view path) const {
+  for (const std::string& objective : objectives_of(declared_)) {
+    for (const SettableNumber number :
+         {SettableNumber::learning_rate, SettableNumber::weight_decay, SettableNumber::clip_norm}) {
+      if (path == ir::path_of_state(names_of(number).state, objective)) return number;
+    }
+  }
+  return std::nullopt;
+}
+
+void SettableNumbers::require_range(std::string_view path, const CallerTensor& offered) const {
+  const auto number = find(path);
+  if (!number || !fits(offered, {f64, {}})) return;
+  require_range(*number, to_span<double>(offered.tensor)[0]);
 }
 
 void SettableNumbers::require_agreement(SettableNumber number, std::string_view objective,

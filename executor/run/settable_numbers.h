@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "executor/engine/ranks.h"
 #include "executor/run/declared_graphs.h"
 #include "executor/run/storage_access.h"
+#include "executor/support/tensor.h"
 
 namespace metronome::executor {
 
@@ -27,6 +29,10 @@ class SettableNumbers {
   /// Throws RunError, changing nothing, for a number out of range, and on all ranks where they do
   /// not set the same.
   void set(SettableNumber number, std::string_view objective, double to);
+  /// The number that the storage of that path keeps, if it keeps one.
+  std::optional<SettableNumber> find(std::string_view path) const;
+  /// Throws RunError where a tensor that fits such a storage holds a number out of range.
+  void require_range(std::string_view path, const CallerTensor& offered) const;
 
  private:
   /// The whole name of an objective.

@@ -64,6 +64,13 @@ Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value par
   return parent.present() ? apply(guard, {decider, parent}, line) : apply(guard, {decider}, line);
 }
 
+void refuse_without_graph(std::string_view name, Line line) {
+  throw GraphError(
+      {fmt::format("{}: {} has no operand that belongs to a graph\n"
+                   "  way out    begin with Graph::input or Graph::parameter",
+                   to_string(line), name)});
+}
+
 Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t outputs) {
   Emitter* emitter = nullptr;
   bool poisoned = false;
@@ -72,12 +79,7 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
     if (emitter == nullptr) emitter = own;
     poisoned = poisoned || (v.poisoned() && own == emitter);
   }
-  if (emitter == nullptr) {
-    throw GraphError(
-        {fmt::format("{}: {} has no operand that belongs to a graph\n"
-                     "  way out    begin with Graph::input or Graph::parameter",
-                     to_string(line), op->name())});
-  }
+  if (emitter == nullptr) refuse_without_graph(op->name(), line);
   if (poisoned) return Values(outputs, Value(emitter, ValueId{}));
 
   Scope& scope = emitter->scopes.back();

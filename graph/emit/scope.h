@@ -119,6 +119,9 @@ Values apply_all(T op, std::initializer_list<Value> inputs, std::size_t outputs,
   return apply(make_op(std::move(op)), std::span(inputs.begin(), inputs.size()), line, outputs);
 }
 
+/// Throws GraphError: "<line>: <name> has no operand that belongs to a graph".
+[[noreturn]] void refuse_without_graph(std::string_view name, Line line);
+
 /// Records a mistake of the user: `what` ("repeat cannot run -1 times"), operands, requirement.
 /// Returns a poisoned value of the graph.
 Value mistake(Emitter* emitter, Line line, std::string what, std::span<const Value> operands,

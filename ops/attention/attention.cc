@@ -47,10 +47,6 @@ void require_three(std::span<const Type> in, std::int64_t rank, std::string_view
                                 shape, in[0].rank(), in[1].rank(), in[2].rank())};
 }
 
-void require_at_least_one(std::string_view what, std::int64_t count) {
-  if (count < 1) throw Requirement{fmt::format("{} of 1 or more, but {}", what, count)};
-}
-
 void require_heads(std::span<const Type> in) {
   require_three(in, 3, "[..., heads, length, width]");
   const std::int64_t heads = size(in[0], -3), of_key = size(in[1], -3), of_value = size(in[2], -3);

@@ -26,8 +26,7 @@ std::vector<Case> Cast::cases() {
     for (const Element to : {f32, f64, i32, i64, bool_, bf16, f16}) {
       CaseInput input{{from, {5, 13}}};
       if (from == bool_) {
-        input.fill = {
-            .kind = Fillings::Kind::booleans, .low = 0, .high = 2, .differentiable = false};
+        input.fill = whole_fill(from);
       } else if (!is_floating(from)) {
         input.fill = {
             .kind = Fillings::Kind::integers, .low = -3, .high = 3, .differentiable = false};

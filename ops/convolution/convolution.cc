@@ -51,7 +51,7 @@ void require_window(const ConvolutionWindow& w, std::int64_t dimensions) {
   each("dilation", w.dilation, 1);
   each("padding", w.low, -kMostSize);
   each("padding", w.high, -kMostSize);
-  if (w.groups < 1) throw Requirement{fmt::format("groups of 1 or more, but {}", w.groups)};
+  require_at_least_one("groups", w.groups);
 }
 
 /// `maps`: x, or a convolution's result; `what` it is called.

@@ -89,7 +89,7 @@ Case make(Function function, std::string name, Element element, const std::vecto
     const bool condition = row.elements == Elements::chosen && i == 0;
     CaseInput input{{condition ? bool_ : element, shapes[i]}, filling(function, i)};
     if (input.type.element == bool_) {
-      input.fill = {.kind = Fillings::Kind::booleans, .low = 0, .high = 2, .differentiable = false};
+      input.fill = whole_fill(bool_);
     } else if (!is_floating(element)) {
       input.fill = {
           .kind = Fillings::Kind::integers, .low = -9, .high = 9, .differentiable = false};

@@ -59,16 +59,10 @@ std::vector<Case> Expand::cases() {
   add("empty", {1, 3}, {0, 3});
   add("for threads", {300, 1}, {300, 257});
   for (const Element element : {i32, i64, bool_, bf16, f16}) {
-    Case c{.name = std::string(name_of(element)),
-           .op = make_op(Expand{{4, 9}}),
-           .inputs = {{{element, {4, 1}}}},
-           .gradient = false};
-    c.inputs[0].fill = {
-        .kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
-        .low = 0,
-        .high = 2,
-        .differentiable = false};
-    cases.push_back(std::move(c));
+    cases.push_back({.name = std::string(name_of(element)),
+                     .op = make_op(Expand{{4, 9}}),
+                     .inputs = {{{element, {4, 1}}, whole_fill(element)}},
+                     .gradient = false});
   }
   return cases;
 }

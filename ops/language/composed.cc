@@ -35,12 +35,7 @@ Value compose(std::string_view name, std::initializer_list<Value> operands, Line
     Emitter* const own = v.emitter(line);
     if (graph == nullptr) graph = own;
   }
-  if (graph == nullptr) {
-    throw GraphError(
-        {fmt::format("{}: {} has no operand that belongs to a graph\n"
-                     "  way out    begin with Graph::input or Graph::parameter",
-                     to_string(line), name)});
-  }
+  if (graph == nullptr) refuse_without_graph(name, line);
   for (const Value& v : operands) {
     if (v.poisoned() && v.emitter() == graph) return v;
   }

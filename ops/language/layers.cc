@@ -1,4 +1,4 @@
-// A layer is a closure over its options. Each call of it takes the same steps, by `layer_of`:
+// A layer is a closure over its options. Each call of it takes the same steps, by `build_checked`:
 //
 //   check        options and operand; a Requirement becomes a mistake, and nothing is made
 //   scope        the layer's name is added to the path
@@ -22,6 +22,7 @@
 #include "ops/dropout/dropout.h"
 #include "ops/embedding/embedding.h"
 #include "ops/expr/functions.h"
+#include "ops/language/checked.h"
 #include "ops/language/init.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/matmul/matmul.h"
@@ -31,31 +32,6 @@
 
 namespace metronome {
 namespace {
-
-/// Runs `build()` where `check()` throws no Requirement, else records it; a poisoned operand passes
-/// through.
-template <class Check, class Build>
-Value layer_of(std::string_view name, Value x, Line line, const Check& check, const Build& build) {
-  if (!x.present()) {
-    throw GraphError(
-        {fmt::format("{}: {} has no operand that belongs to a graph\n"
-                     "  way out    begin with Graph::input or Graph::parameter",
-                     to_string(line), name)});
-  }
-  if (x.poisoned()) return x;
-  const LineScope line_scope(x.emitter(line), line);
-  try {
-    check();
-  } catch (const Requirement& requirement) {
-    return mistake(x.emitter(), line, fmt::format("{} cannot be applied", name), std::span(&x, 1),
-                   requirement);
-  }
-  return build();
-}
-
-void require_at_least_one(std::string_view what, std::int64_t count) {
-  if (count < 1) throw Requirement{fmt::format("{} of 1 or more, but {}", what, count)};
-}
 
 void require_last_dimension(const Value& x) {
   if (x.rank() == 0) {
@@ -81,7 +57,7 @@ Layer linear(std::int64_t out, LinearOptions options) {
       require_features(x);
       require_last_dimension(x);
     };
-    return layer_of("linear", x, line, check, [&] {
+    return build_checked("linear", {x}, line, check, [&] {
       const PathScope scope(x.emitter(), "linear", PathScope::Kind::layer);
       const std::int64_t in = x.size(-1);
       const double bound = 1 / std::sqrt(static_cast<double>(in));
@@ -109,7 +85,7 @@ Layer layer_norm(LayerNormOptions options) {
       require_floating(x.type());
       require_last_dimension(x);
     };
-    return layer_of("layer_norm", x, line, check, [&] {
+    return build_checked("layer_norm", {x}, line, check, [&] {
       const PathScope scope(x.emitter(), "layer_norm", PathScope::Kind::layer);
       const Type type{x.element(), {x.size(-1)}};
       const Value weight =
@@ -128,7 +104,7 @@ Layer rms_norm(RmsNormOptions options) {
       require_floating(x.type());
       require_last_dimension(x);
     };
-    return layer_of("rms_norm", x, line, check, [&] {
+    return build_checked("rms_norm", {x}, line, check, [&] {
       const PathScope scope(x.emitter(), "rms_norm", PathScope::Kind::layer);
       const Type type{x.element(), {x.size(-1)}};
       const Value weight =
@@ -156,7 +132,7 @@ Layer batch_norm_by(OpPtr op, std::size_t outputs, BatchNormOptions options) {
       }
       require_at_least_one("a number of channels", x.size(1));
     };
-    return layer_of(op->name(), x, line, check, [&] {
+    return build_checked(op->name(), {x}, line, check, [&] {
       Emitter* const graph = x.emitter();
       const PathScope scope(graph, "batch_norm", PathScope::Kind::layer);
       const Type type{x.element(), {x.size(1)}};
@@ -181,7 +157,7 @@ Layer dropout(double p) {
       require(unless_share("probability", p));
       require_floating(x.type());
     };
-    return layer_of("dropout", x, line, check, [&] {
+    return build_checked("dropout", {x}, line, check, [&] {
       const PathScope scope(x.emitter(), "dropout", PathScope::Kind::layer);
       return apply(Dropout{.p = p}, {read_seed(x.emitter()), read_replay(x.emitter()), x}, line);
     });
@@ -216,7 +192,7 @@ Layer embedding(std::int64_t vocabulary, std::int64_t width, EmbeddingOptions op
                                       vocabulary - 1, padding)};
       }
     };
-    return layer_of("embedding", index, line, check, [&] {
+    return build_checked("embedding", {index}, line, check, [&] {
       const PathScope scope(index.emitter(), "embedding", PathScope::Kind::layer);
       const Value table =
           make_parameter(index.emitter(), "weight", {options.element, {vocabulary, width}},

@@ -15,7 +15,7 @@ Types LayerNorm::infer(std::span<const Type> in) const {
   require_equal_elements(in);
   if (in[0].rank() == 0) throw Requirement{"an operand of one or more dimensions, but a scalar"};
   const std::int64_t width = in[0].shape.back();
-  if (width == 0) throw Requirement{"a last dimension of 1 or more, but 0"};
+  require_at_least_one("a last dimension", width);
   for (const Type& type : in.subspan(1)) {
     if (type.shape != Shape{width}) {
       throw Requirement{

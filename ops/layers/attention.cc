@@ -32,7 +32,7 @@ Value scaled_dot_product_attention(Value query, Value key, Value value, Attentio
     op.infer(types);
     require(unless_share("dropout_p", options.dropout_p));
   };
-  return attention::build_checked(Attention::name, operands, line, check, [&] {
+  return build_checked(Attention::name, operands, line, check, [&] {
     if (options.dropout_p == 0) return apply(make_op(op), operands, line)[0];
     // libtorch's own dropout draws other numbers: eager runs these ops, too.
     const PathScope scope(query.emitter(), Attention::name, PathScope::Kind::layer);

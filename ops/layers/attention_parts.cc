@@ -9,10 +9,6 @@
 
 namespace metronome::attention {
 
-void require_at_least_one(std::string_view what, std::int64_t count) {
-  if (count < 1) throw Requirement{fmt::format("{} of 1 or more, but {}", what, count)};
-}
-
 Value NamedLinear::operator()(Value x, std::int64_t out, Line line) const {
   if (x.poisoned()) return x;
   const PathScope scope(x.emitter(), name, PathScope::Kind::layer);

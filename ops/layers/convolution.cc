@@ -20,6 +20,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/convolution/convolution.h"
+#include "ops/language/checked.h"
 #include "ops/language/init.h"
 #include "ops/rules/require.h"
 
@@ -49,7 +50,7 @@ Shape each(std::string_view what, const SpatialNumbers& numbers, std::size_t dim
 
 template <class Arguments>
 ConvolutionWindow without_padding(const Arguments& a, std::size_t dimensions) {
-  if (a.groups < 1) throw Requirement{fmt::format("groups of 1 or more, but {}", a.groups)};
+  require_at_least_one("groups", a.groups);
   ConvolutionWindow window = plain_window(dimensions);
   window.stride = each("stride", a.stride, dimensions, 1);
   window.dilation = each("dilation", a.dilation, dimensions, 1);
@@ -107,7 +108,7 @@ void require_images(const Value& x, std::size_t dimensions) {
 }
 
 void require_divided(std::string_view what, std::int64_t count, std::int64_t groups) {
-  if (count < 1) throw Requirement{fmt::format("a {} of 1 or more, but {}", what, count)};
+  require_at_least_one(fmt::format("a {}", what), count);
   if (count % groups == 0) return;
   throw Requirement{
       fmt::format("a {} that the groups divide, but {} in {} groups", what, count, groups)};
@@ -135,18 +136,9 @@ Layer layer_of(std::size_t dimensions, std::int64_t out, SpatialNumbers numbers,
                Arguments arguments, ParameterInits begin) {
   return [=](Value x, Line line) {
     const std::string name = fmt::format("{}{}d", stem_of(arguments), dimensions);
-    if (!x.present()) {
-      throw GraphError(
-          {fmt::format("{}: {} has no operand that belongs to a graph\n"
-                       "  way out    begin with Graph::input or Graph::parameter",
-                       to_string(line), name)});
-    }
-    if (x.poisoned()) return x;
-    Emitter* const graph = x.emitter(line);
-    const LineScope line_scope(graph, line);
     OpPtr op;
     Type type;
-    try {
+    const auto check = [&] {
       require_bias(begin.bias, begin.bias_init);
       require_images(x, dimensions);
       const Shape kernel = each("kernel", numbers, dimensions, 1);
@@ -154,20 +146,21 @@ Layer layer_of(std::size_t dimensions, std::int64_t out, SpatialNumbers numbers,
       type = weight_of(arguments, x, out, kernel);
       require_possible(type);
       op->infer(Types{x.type(), type});
-    } catch (const Requirement& requirement) {
-      return mistake(graph, line, name + " cannot be applied", std::span(&x, 1), requirement);
-    }
-    const PathScope scope(graph, name, PathScope::Kind::layer);
-    const std::int64_t fan = type.numel() / type.shape[0];
-    const double bound = 1 / std::sqrt(static_cast<double>(fan));
-    const Value weight =
-        make_parameter(graph, "weight", type,
-                       begin.weight_init.value_or(kaiming_uniform(fan, std::sqrt(5.0))), line);
-    if (weight.poisoned()) return weight;  // a bias would tell of the same mistake
-    if (!begin.bias) return apply(op, Values{x, weight}, line)[0];
-    const Value bias = make_parameter(graph, "bias", {x.element(), {out}},
-                                      begin.bias_init.value_or(uniform(-bound, bound)), line);
-    return apply(op, Values{x, weight, bias}, line)[0];
+    };
+    return build_checked(name, {x}, line, check, [&] {
+      Emitter* const graph = x.emitter();
+      const PathScope scope(graph, name, PathScope::Kind::layer);
+      const std::int64_t fan = type.numel() / type.shape[0];
+      const double bound = 1 / std::sqrt(static_cast<double>(fan));
+      const Value weight =
+          make_parameter(graph, "weight", type,
+                         begin.weight_init.value_or(kaiming_uniform(fan, std::sqrt(5.0))), line);
+      if (weight.poisoned()) return weight;  // a bias would tell of the same mistake
+      if (!begin.bias) return apply(op, Values{x, weight}, line)[0];
+      const Value bias = make_parameter(graph, "bias", {x.element(), {out}},
+                                        begin.bias_init.value_or(uniform(-bound, bound)), line);
+      return apply(op, Values{x, weight, bias}, line)[0];
+    });
   };
 }
 

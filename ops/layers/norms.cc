@@ -25,13 +25,13 @@ void require_channels(const Value& x, std::int64_t least_rank, std::string_view 
   if (x.rank() < least_rank) {
     throw Requirement{fmt::format("an operand {}, but {}", dimensions, to_string(x.shape()))};
   }
-  if (x.size(1) < 1) throw Requirement{"a number of channels of 1 or more, but 0"};
+  require_at_least_one("a number of channels", x.size(1));
 }
 
 void check_groups(const Value& x, std::int64_t groups, double eps) {
   require(unless_at_least_0("eps", eps));
   require_channels(x, 2, "[N, C, ...]");
-  if (groups < 1) throw Requirement{fmt::format("a number of groups of 1 or more, but {}", groups)};
+  require_at_least_one("a number of groups", groups);
   if (x.size(1) % groups != 0) {
     throw Requirement{fmt::format("channels that {} groups divide, but {}", groups, x.size(1))};
   }

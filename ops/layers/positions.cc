@@ -64,7 +64,7 @@ Value rotate(Value x, const RotaryOptions& options, Line line) {
 }  // namespace
 
 Value rotary(Value x, RotaryOptions options, Line line) {
-  return attention::build_checked(
+  return build_checked(
       "rotary", {x}, line, [&] { require_pairs(x, options.base); },
       [&] {
         const PathScope scope(x.emitter(), "rotary", PathScope::Kind::layer);
@@ -75,7 +75,7 @@ Value rotary(Value x, RotaryOptions options, Line line) {
 Layer positions(std::int64_t length, PositionsOptions options) {
   return [=](Value x, Line line) {
     const auto check = [&] {
-      attention::require_at_least_one("a number of positions", length);
+      require_at_least_one("a number of positions", length);
       require_floating(x.type());
       if (x.rank() != 3) {
         throw Requirement{
@@ -85,7 +85,7 @@ Layer positions(std::int64_t length, PositionsOptions options) {
         throw Requirement{fmt::format("rows for at most {} positions, but {}", length, x.size(1))};
       }
     };
-    return attention::build_checked("positions", {x}, line, check, [&] {
+    return build_checked("positions", {x}, line, check, [&] {
       const PathScope scope(x.emitter(), "positions", PathScope::Kind::layer);
       const Value table =
           make_parameter(x.emitter(), "weight", {x.element(), {1, length, x.size(-1)}},
@@ -99,7 +99,7 @@ Layer positions(std::int64_t length, PositionsOptions options) {
 Layer sinusoidal_positions(SinusoidalOptions options) {
   return [=](Value x, Line line) {
     const auto check = [&] { require_pairs(x, options.base); };
-    return attention::build_checked("sinusoidal_positions", {x}, line, check, [&] {
+    return build_checked("sinusoidal_positions", {x}, line, check, [&] {
       const PathScope scope(x.emitter(), "sinusoidal_positions", PathScope::Kind::layer);
       const Value waves = stack(
           {angles(x, options.base, sine, line), angles(x, options.base, cosine, line)}, -1, line);

@@ -171,7 +171,7 @@ Recurrent RecurrentLayer::operator()(Value x, Line line) const {
 }
 
 Recurrent RecurrentLayer::operator()(Value x, const RecurrentStart& start, Line line) const {
-  recurrent::require_present(std::string(recurrent::name_of(kind_)), x, line);
+  if (!x.present()) refuse_without_graph(recurrent::name_of(kind_), line);
   const Sequence sequence{kind_, hidden_, options_, nonlinearity_, x, start, line};
   const LineScope line_scope(x.emitter(line), line);
   const Values operands = sequence.operands();

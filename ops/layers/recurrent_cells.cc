@@ -16,7 +16,7 @@ using recurrent::State;
 State cell_step(RecurrentKind kind, std::int64_t hidden, const CellOptions& options,
                 UnaryFunction nonlinearity, Value x, State state, Line line) {
   const std::string name = fmt::format("{}_cell", recurrent::name_of(kind));
-  recurrent::require_present(name, x, line);
+  if (!x.present()) refuse_without_graph(name, line);
   Emitter* const emitter = x.emitter(line);
   const LineScope line_scope(emitter, line);
   const Value poisoned(emitter, ValueId{});

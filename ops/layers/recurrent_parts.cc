@@ -6,6 +6,7 @@
 
 #include "graph/ir/error.h"
 #include "ops/language/init.h"
+#include "ops/rules/require.h"
 
 namespace metronome::recurrent {
 
@@ -29,7 +30,7 @@ Weights make_weights(Emitter* emitter, RecurrentKind kind, Type input, std::int6
 }
 
 void require_options(std::int64_t hidden, bool bias, const std::optional<Init>& bias_init) {
-  if (hidden < 1) throw Requirement{fmt::format("a hidden width of 1 or more, but {}", hidden)};
+  require_at_least_one("a hidden width", hidden);
   require_bias(bias, bias_init);
 }
 
@@ -54,14 +55,6 @@ bool passes(const std::string& name, std::span<const Value> operands, Line line,
     return false;
   }
   return true;
-}
-
-void require_present(const std::string& name, const Value& x, Line line) {
-  if (x.present()) return;
-  throw GraphError(
-      {fmt::format("{}: {} has no operand that belongs to a graph\n"
-                   "  way out    begin with Graph::input or Graph::parameter",
-                   to_string(line), name)});
 }
 
 }  // namespace metronome::recurrent

@@ -28,7 +28,4 @@ void require_state(std::string_view what, const Value& state, const Type& type);
 bool passes(const std::string& name, std::span<const Value> operands, Line line,
             const std::function<void()>& check);
 
-/// Throws GraphError where x is absent, with the name of the layer.
-void require_present(const std::string& name, const Value& x, Line line);
-
 }  // namespace metronome::recurrent

@@ -12,7 +12,7 @@ using attention::apply_dropout;
 using attention::NamedLinear;
 
 void require_options(const TransformerLayerOptions& options) {
-  attention::require_at_least_one("a dim_feedforward", options.dim_feedforward);
+  require_at_least_one("a dim_feedforward", options.dim_feedforward);
   require(unless_share("dropout", options.dropout));
   require(unless_at_least_0("layer_norm_eps", options.layer_norm_eps));
 }
@@ -114,7 +114,7 @@ Layer transformer_encoder_layer(std::int64_t width, std::int64_t heads,
       require_width(x, width);
     };
     constexpr std::string_view kName = "transformer_encoder_layer";
-    return attention::build_checked(kName, {x}, line, check, [&] {
+    return build_checked(kName, {x}, line, check, [&] {
       const PathScope scope(x.emitter(), kName, PathScope::Kind::layer);
       Stack stack{kName, options, line, x};
       stack.attend("norm1", "self_attn", heads, self_attention(options));
@@ -132,7 +132,7 @@ Layer transformer_decoder_layer(std::int64_t width, std::int64_t heads, Transfor
       require_width(x, width);
     };
     constexpr std::string_view kName = "transformer_decoder_layer";
-    return attention::build_checked(kName, {x, memory.stream}, line, check, [&] {
+    return build_checked(kName, {x, memory.stream}, line, check, [&] {
       const PathScope scope(x.emitter(), kName, PathScope::Kind::layer);
       Stack stack{kName, options, line, x};
       stack.attend("norm1", "self_attn", heads, self_attention(options));

@@ -69,13 +69,7 @@ std::vector<Case> Pad::cases() {
   const auto add = [&](std::string name, Pad op, Shape shape, Element element = f32) {
     Case c{.name = std::move(name), .op = make_op(op), .inputs = {{{element, std::move(shape)}}}};
     c.gradient = element == f32;
-    if (!is_floating(element)) {
-      c.inputs[0].fill = {
-          .kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
-          .low = 0,
-          .high = 9,
-          .differentiable = false};
-    }
+    if (!is_floating(element)) c.inputs[0].fill = whole_fill(element, 9);
     cases.push_back(std::move(c));
   };
   add("a frame", {{0, 0, 1, 2}, {0, 0, 1, 2}, 0}, {2, 3, 4, 5});

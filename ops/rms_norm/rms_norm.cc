@@ -16,7 +16,7 @@ Types RmsNorm::infer(std::span<const Type> in) const {
   require_equal_elements(in);
   if (in[0].rank() == 0) throw Requirement{"an operand of one or more dimensions, but a scalar"};
   const std::int64_t width = in[0].shape.back();
-  if (width == 0) throw Requirement{"a last dimension of 1 or more, but 0"};
+  require_at_least_one("a last dimension", width);
   if (in[1].shape != Shape{width}) {
     throw Requirement{fmt::format("a gamma of shape [{}], but {}", width, to_string(in[1].shape))};
   }

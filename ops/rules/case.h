@@ -28,13 +28,17 @@ struct CaseInput {
   Fillings fill = {};
 };
 
+/// Booleans, or whole numbers from 0 to below `high`, through which no gradient flows.
+inline Fillings whole_fill(Element element, double high = 2) {
+  return {.kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
+          .low = 0,
+          .high = high,
+          .differentiable = false};
+}
+
 /// Whole numbers from 0 to below `size`, through which no gradient flows.
 inline CaseInput indices(Shape shape, std::int64_t size, Element element = i64) {
-  return {{element, std::move(shape)},
-          {.kind = Fillings::Kind::integers,
-           .low = 0,
-           .high = static_cast<double>(size),
-           .differentiable = false}};
+  return {{element, std::move(shape)}, whole_fill(element, static_cast<double>(size))};
 }
 
 /// One use of an op. Conformance runs it in f32 and in f64 (`CaseInput::type` f32 becomes f64).

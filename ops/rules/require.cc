@@ -42,6 +42,10 @@ void require_integer(const Type& type) {
                     "cast it: index.cast(mt::i64)"};
 }
 
+void require_at_least_one(std::string_view what, std::int64_t count) {
+  if (count < 1) throw Requirement{fmt::format("{} of 1 or more, but {}", what, count)};
+}
+
 namespace {
 
 /// The element type that holds what both do: floating before whole before bool, then the wider, as

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -17,6 +18,8 @@ void require_floating(const Type& type);  ///< f32 or f64
 void require_number(const Type& type);    ///< anything but bool, bf16 and f16
 void require_boolean(const Type& type);
 void require_integer(const Type& type);  ///< i32 or i64
+/// 1 or more: "a number of heads of 1 or more, but 0".
+void require_at_least_one(std::string_view what, std::int64_t count);
 /// Broadcasting would hide a forgotten dimension; `second` names the operand that the way out
 /// reshapes.
 void require_equal_shapes(const Type& a, const Type& b, std::string_view second);

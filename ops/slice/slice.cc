@@ -67,13 +67,7 @@ std::vector<Case> Slice::cases() {
   const auto add = [&](std::string name, Slice op, Shape shape, Element element = f32) {
     Case c{.name = std::move(name), .op = make_op(op), .inputs = {{{element, std::move(shape)}}}};
     c.gradient = element == f32;
-    if (!is_floating(element)) {
-      c.inputs[0].fill = {
-          .kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
-          .low = 0,
-          .high = 2,
-          .differentiable = false};
-    }
+    if (!is_floating(element)) c.inputs[0].fill = whole_fill(element);
     cases.push_back(std::move(c));
   };
   add("a view of rows", {0, 2, 5}, {7, 3});

@@ -66,13 +66,7 @@ std::vector<Case> Transpose::cases() {
            .op = make_op(Transpose{std::move(axes)}),
            .inputs = {{{element, std::move(shape)}}}};
     c.gradient = element == f32;
-    if (!is_floating(element)) {
-      c.inputs[0].fill = {
-          .kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
-          .low = 0,
-          .high = 2,
-          .differentiable = false};
-    }
+    if (!is_floating(element)) c.inputs[0].fill = whole_fill(element);
     cases.push_back(std::move(c));
   };
   add("a matrix", {1, 0}, {37, 53});

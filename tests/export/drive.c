@@ -98,7 +98,18 @@ static void check_checkpoints(net* of, const char* checkpoint, const char* folde
   char* version = strstr(bytes + 8, "metronome checkpoint");
   version[0] = 'M';
   put(name, bytes, saved.bytes);
-  EXPECT(of, net_load(of, name), NET_WRONG_FILE, "is no checkpoint of this model");
+  EXPECT(of, net_load(of, name), NET_WRONG_FILE, "is no checkpoint of Metronome");
+  version[0] = 'm';
+  char* tensor = strstr(bytes + 8, "\":{\"data_offsets\"");
+  tensor[-1] ^= 1;
+  put(name, bytes, saved.bytes);
+  EXPECT(of, net_load(of, name), NET_WRONG_FILE, "is of another model: it has \"");
+  tensor[-1] ^= 1;
+  char* type = strstr(bytes + 8, "\"dtype\":\"");
+  type[9] ^= 1;
+  put(name, bytes, saved.bytes);
+  EXPECT(of, net_load(of, name), NET_WRONG_FILE, "is of another model: it has in another type \"");
+  type[9] ^= 1;
   EXPECT(of, net_load(of, "/nowhere/file"), NET_WRONG_FILE, "\"/nowhere/file\" cannot be opened");
   EXPECT(of, net_save(of, "/nowhere/file"), NET_WRONG_FILE, "\"/nowhere/file\" cannot be written");
   EXPECT(of, net_load(of, NULL), NET_NULL, "the file's name is NULL");
@@ -109,6 +120,26 @@ static void check_checkpoints(net* of, const char* checkpoint, const char* folde
     exit(1);
   }
   free(before.data), free(after.data), free(saved.data), free(expected.data);
+}
+
+/* An optimizer refuses the numbers that it would refuse when it is declared. */
+static void check_limits(net* of) {
+#ifdef DRIVES_SETTABLE
+  double rate = -1;
+  const int at = NET_STORAGE_OPTIMIZER_LEARNING_RATE, norm = NET_STORAGE_OPTIMIZER_CLIP_NORM;
+  EXPECT(of, net_set(of, at, &rate, sizeof rate), NET_WRONG_VALUE,
+         "net_set: \"optimizer/learning_rate\" must be finite and at least 0");
+  rate = 0;
+  EXPECT(of, net_set(of, norm, &rate, sizeof rate), NET_WRONG_VALUE,
+         "net_set: \"optimizer/clip_norm\" must be finite and above 0");
+  EXPECT(of, net_get(of, at, &rate, sizeof rate), NET_OK, "");
+  if (rate != 1e-3) exit(1);
+  rate = 0;
+  EXPECT(of, net_set(of, at, &rate, sizeof rate), NET_OK, "");
+  rate = 1e-3;
+  EXPECT(of, net_set(of, at, &rate, sizeof rate), NET_OK, "");
+#endif
+  (void)of;
 }
 
 /* A second instance, over memory of ours, goes on from the checkpoint of the first. */
@@ -126,14 +157,14 @@ static void check_second(net* first, const char* checkpoint, const struct array*
   if (inputs > 0) {
     EXPECT(of, net_train(of), NET_TOO_EARLY, "was never fed; call net_feed first");
     EXPECT(of, net_feed(of, 0, NULL, fed[0].bytes), NET_NULL, "is NULL");
-    EXPECT(of, net_feed(of, 0, fed[0].data, fed[0].bytes + 1), NET_WRONG_BYTES,
-           "bytes, and not");
+    EXPECT(of, net_feed(of, 0, fed[0].data, fed[0].bytes + 1), NET_WRONG_BYTES, "bytes, and not");
   }
   char some[8] = {0};
   EXPECT(of, net_feed(of, (int)inputs, some, 8), NET_WRONG_VALUE, "there is no array");
   EXPECT(of, net_feed(of, -1, some, 8), NET_WRONG_VALUE, "there is no array");
   EXPECT(of, net_get(of, 0, NULL, sizes[0]), NET_NULL, "is NULL");
   EXPECT(of, net_set(of, 0, some, sizes[0] + 1), NET_WRONG_BYTES, "takes");
+  check_limits(of);
   require(of, net_load(of, checkpoint));
   for (int64_t i = 0; i < inputs; ++i) {
     require(of, net_feed(of, (int)i, fed[i].data, fed[i].bytes));

@@ -1,4 +1,5 @@
-// Exports shipped models at small scale, each with the steps that the library must repeat:
+// Exports shipped models at small scale, and one that is called settable, each with the steps that
+// the library must repeat:
 //
 //   export_models FOLDER NAME MODEL...
 //
@@ -64,8 +65,20 @@ class StepsFile {
   std::ofstream out_;
 };
 
+/// A model whose optimizer's numbers are set between steps, which no shipped one has.
+models::Model settable() {
+  models::Model model{.name = "settable", .graph = Graph("settable")};
+  const Value x = model.graph.input("x", f32, {4, 3});
+  const Value y = x.through(linear(2));
+  model.graph.output("y", y);
+  model.graph.minimize(mean(y * y), Adam{.lr = Settable{1e-3}, .clip_norm = Settable{1}});
+  model.inputs = {x};
+  return model;
+}
+
 void export_model(const fs::path& folder, const std::string& name, const std::string& of) {
-  const models::Model model = models::find_model(of).make(models::Scale::small, f32);
+  const models::Model model =
+      of == "settable" ? settable() : models::find_model(of).make(models::Scale::small, f32);
   CompileOptions options;
   options.modes = {Mode::train, Mode::evaluate};
   Executable step = compile(model.graph, cpu_replay(), for_export(options));

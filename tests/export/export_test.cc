@@ -59,7 +59,8 @@ TEST_CASE(
   Executable step = compile(net.graph, cpu_replay(), for_export({.modes = {evaluate}}));
   const std::string folder = place.file("library");
   export_library(step, folder);
-  for (const char* file : {"net_1.h", "net_1.cc", "CMakeLists.txt", "README.md", "kernel_ops.h"}) {
+  for (const char* file :
+       {"net_1.h", "net_1.cc", "check.c", "CMakeLists.txt", "README.md", "kernel_ops.h"}) {
     CHECK(std::filesystem::exists(folder + "/" + file));
   }
   const std::string header = text_of(folder + "/net_1.h");

@@ -37,7 +37,7 @@ def missing():
     return f"{', '.join(absent)} not installed" if absent else ""
 
 
-def build(library, place):
+def build(model, library, place):
     """The program that takes the library's steps."""
     shutil.copytree(library, place / "net")
     if KIND == "address":  # also without a linker that leaves out what nothing calls
@@ -54,7 +54,12 @@ add_subdirectory(net)
 add_executable(drive drive.c)
 set_target_properties(drive PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF LINKER_LANGUAGE CXX)
 target_compile_options(drive PRIVATE -Wall -Wextra -Wpedantic -Werror)
+target_compile_definitions(drive PRIVATE DRIVES_{model.upper()})
 target_link_libraries(drive PRIVATE net)
+add_executable(check net/check.c)
+target_link_libraries(check PRIVATE net)
+set_target_properties(check PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF LINKER_LANGUAGE CXX)
+target_compile_options(check PRIVATE -Wall -Wextra -Wpedantic -Werror)
 """
     )
     cross = {
@@ -92,9 +97,10 @@ def repeats(model):
     def test(self):
         made = pathlib.Path(self.folder.name) / model
         with tempfile.TemporaryDirectory() as place:
-            program = build(made / "library", pathlib.Path(place))
+            program = build(model, made / "library", pathlib.Path(place))
             emulator = ["qemu-aarch64-static"] if KIND == "aarch64" else []
             self.assertRegex(run(*emulator, program, made / "steps", made / "checkpoint", place), r"\A\d\d+ arrays, 0 apart\n\Z")
+            self.assertRegex(run(*emulator, program.parent / "check"), r"\Anet_check: \d\d+ arrays compared, 0 apart\n\Z")
 
     return test
 

@@ -92,7 +92,7 @@ says_to_rank() {
     fail "train digits $2 of rank 3 ends with status $status: $said"
 }
 says_to_rank models/train_ranks "" "--ranks 1"
-says_to_rank benchmarks/train_cuda "--device cuda" "--ranks 1 --device cuda"
+says_to_rank models/train_cuda "--device cuda" "--ranks 1 --device cuda"
 
 # --- A cache that cannot be.
 says 1 "metronome: /proc/nowhere cannot be written: set METRONOME_CACHE to a folder that can." \

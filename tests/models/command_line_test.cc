@@ -53,9 +53,9 @@ Outcome metronome(const std::string& arguments, const std::string& environment =
   return run(fmt::format("{} benchmarks/metronome {}", environment, arguments));
 }
 
-// The same program, whose GPU is made of the host.
+// The same program, whose GPU is made of the host, without groups, which would be compiled.
 Outcome metronome_on_host(const std::string& arguments) {
-  return run("tests/on_host/metronome " + arguments);
+  return run("METRONOME_WITHOUT=loosen,fuse tests/on_host/metronome " + arguments);
 }
 
 // How many digits were right at the end.
@@ -139,6 +139,8 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
           "mnist, text or pendulum.");
   refuses("export mlp mlp.onnx --name net",
           "--name is of a library: an ONNX model has the graph's name.");
+  refuses("export mlp mlp.onnx --beside",
+          "--beside is of a library: an ONNX model has its weights.");
   refuses("export mlp mlp --rows 4", "--rows is of an ONNX model: a library trains a batch.");
   refuses("plan mlp --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
 }

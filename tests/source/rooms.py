@@ -82,7 +82,7 @@ _EXECUTOR = {
     # What exported libraries are built of: kernels, and what they ask for.
     "executor/export/runtime": ["graph/ir", "ops", "ops/cpu", "executor/support"],
     "executor/export": _PLANNED
-    + ["executor/checkpoint", "executor/run", "executor/export/runtime", "ops/cpu", "ops:rows"],
+    + ["executor/checkpoint", "executor/cpu", "executor/run", "executor/export/runtime", "ops/cpu", "ops:rows"],
     "executor/compile": _PLANNED
     + ["graph/builder", "graph/check", "graph/passes", "graph/passes/training", "graph/plan"]
     + ["executor/run", "executor/cpu", "executor/eager", "ops/cpu"]
@@ -189,6 +189,12 @@ TORCH_SOURCES = {
 
 # Programs above all rooms: of which of them each includes headers, besides public ones.
 ABOVE = {"models": {"models"}, "benchmarks": {"benchmarks", "models"}, "example": set()}
+# And which other doors and headers, by folder: verbs that train say whether there is a device.
+BESIDES = {
+    "models/commands": {DEVICE},
+    "benchmarks": {DEVICE, IMPORT, EXPORT, *INTERNALS},
+    "example": {AUTHORS, "metronome/op.h"},
+}
 
 # Files of a room, at most.
 MOST_FILES = 30
@@ -302,8 +308,8 @@ def wrong_include(path, header, public):
     users may include."""
     top = path.split("/")[0]
     if top in ABOVE:
-        allowed = public | {"benchmarks": {DEVICE, IMPORT, EXPORT, *INTERNALS}, "example": {AUTHORS, "metronome/op.h"}}.get(top, set())
-        if header.split("/")[0] in ABOVE[top] or header in allowed:
+        besides = BESIDES.get(room_of(path)) or BESIDES.get(top, set())
+        if header.split("/")[0] in ABOVE[top] or header in public | besides:
             return None
         return f"{path} includes {header}, which is not public: {top}/ includes {PUBLIC}"
     here, there = room_of(path), room_of(header)

@@ -54,6 +54,7 @@ LEFT_OUT = {
     "install torch with its dependencies, or name their folders in LD_LIBRARY_PATH": "asks for a GPU",
     "compile for eager on a GPU first, or set LD_PRELOAD=libtorch_cuda.so": "asks for a GPU",
     "call %s_feed first": "of exported libraries: tests/export/drive.c follows it",
+    "call %s_load first": "of exported libraries: tests/export/example_test.py follows it",
     "move it to the host": "asks for a tensor on a GPU",
     "move it with tensor.cpu()": "asks for a tensor on a GPU",
 }

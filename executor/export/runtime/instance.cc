@@ -1,6 +1,7 @@
 #include "executor/export/runtime/instance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -55,6 +56,7 @@ Instance::Instance(const Tables& tables, std::byte* block, bool owned)
       block_(block),
       owned_(owned),
       versions_(tables.storages.size()),
+      file_offsets_(tables.storages.size()),
       fed_(tables.inputs.size()),
       output_places_(tables.outputs.size(), kNowhere) {}
 
@@ -64,6 +66,9 @@ Instance::~Instance() {
 }
 
 void Instance::fill() {
+  has_weights_ = !tables_.weights_beside;
+  fed_.assign(fed_.size(), false);
+  output_places_.assign(output_places_.size(), kNowhere);
   std::memset(block_, 0, tables_.block_bytes);
   for (const StorageRow& storage : tables_.storages) {
     if (storage.exported != nullptr) {
@@ -73,15 +78,6 @@ void Instance::fill() {
 }
 
 // ---- kernels -----------------------------------------------------------------------------------
-
-std::size_t Instance::bytes_of(std::uint32_t index) const {
-  const TypeRow& row = tables_.types[index];
-  std::size_t bytes = size_of(row.element);
-  for (std::uint32_t d = row.sizes.begin; d < row.sizes.end; ++d) {
-    bytes *= static_cast<std::size_t>(tables_.sizes[d]);
-  }
-  return bytes;
-}
 
 Type Instance::type(std::uint32_t index) const {
   const TypeRow& row = tables_.types[index];
@@ -128,6 +124,7 @@ void Instance::bind() {
 
 Code Instance::run(std::size_t index) {
   const PlanRow& plan = tables_.plans[index];
+  if (const Code code = require_weights(plan.name); code != Code::ok) return code;
   for (std::uint32_t i = plan.inputs.begin; i < plan.inputs.end; ++i) {
     const std::uint32_t input = tables_.inputs_of[i];
     if (!fed_[input]) {
@@ -176,7 +173,24 @@ Code Instance::check(const char* what, const ArrayRow& array, const void* data, 
                 array.name, whole, bytes);
 }
 
+Code Instance::require_weights(const char* what) {
+  if (has_weights_) return Code::ok;
+  return refuse(Code::too_early, "%s_%s: its weights lie in a file; call %s_load first",
+                tables_.name, what, tables_.name);
+}
+
 namespace {
+
+/// The words for what the number, an f64, must be and is not; null if it is.
+const char* missed(StorageRow::Limit limit, const void* data) {
+  if (limit == StorageRow::Limit::none) return nullptr;
+  double number = 0;
+  std::memcpy(&number, data, sizeof number);
+  const bool above_0 = limit == StorageRow::Limit::above_0;
+  const bool holds = std::isfinite(number) && (above_0 ? number > 0 : number >= 0);
+  if (holds) return nullptr;
+  return above_0 ? "must be finite and above 0" : "must be finite and at least 0";
+}
 
 /// A bool is a byte of 0 or 1.
 bool has_other_bytes(const void* data, std::size_t bytes) {
@@ -213,6 +227,7 @@ Code Instance::get(std::size_t index, void* data, std::size_t bytes) {
   const StorageRow& storage = tables_.storages[index];
   const ArrayRow array{storage.path, storage.type, storage.place};
   if (const Code code = check("get", array, data, bytes); code != Code::ok) return code;
+  if (const Code code = require_weights("get"); code != Code::ok) return code;
   if (bytes > 0) std::memcpy(data, at(storage.place), bytes);
   return Code::ok;
 }
@@ -221,6 +236,10 @@ Code Instance::set(std::size_t index, const void* data, std::size_t bytes) {
   const StorageRow& storage = tables_.storages[index];
   const ArrayRow array{storage.path, storage.type, storage.place};
   if (const Code code = check("set", array, data, bytes); code != Code::ok) return code;
+  if (const Code code = require_weights("set"); code != Code::ok) return code;
+  if (const char* words = missed(storage.limit, data)) {
+    return refuse(Code::wrong_value, "%s_set: \"%s\" %s", tables_.name, storage.path, words);
+  }
   if (tables_.types[storage.type].element == bool_ && has_other_bytes(data, bytes)) {
     return refuse(Code::wrong_value, "%s_set: \"%s\" has bytes that are neither 0 nor 1",
                   tables_.name, storage.path);

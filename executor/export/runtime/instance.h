@@ -61,11 +61,13 @@ class Instance {
   void bind();
   CpuKernel bind(const KernelRow& row);
   Type type(std::uint32_t index) const;
-  std::size_t bytes_of(std::uint32_t type) const;
+  std::size_t bytes_of(std::uint32_t type) const { return exported::bytes_of(tables_, type); }
   std::byte* at(std::int64_t place) const { return place < 0 ? nullptr : block_ + place; }
   /// Keeps the words, and returns the code.
   Code refuse(Code code, const char* format, ...) __attribute__((format(printf, 3, 4)));
   Code check(const char* what, const ArrayRow& array, const void* data, std::size_t bytes);
+  /// Refuses to go on from weights that nothing has loaded.
+  Code require_weights(const char* what);
 
   const Tables& tables_;
   std::byte* block_;
@@ -74,8 +76,10 @@ class Instance {
   std::vector<CpuKernel> kernels_;
   std::vector<Step> steps_;
   std::vector<std::uint64_t> versions_;      // [storage]
+  std::vector<std::uint64_t> file_offsets_;  // [storage]: of `load`, which allocates nothing
   std::vector<bool> fed_;                    // [input]
   std::vector<std::int64_t> output_places_;  // [output]
+  bool has_weights_ = false;
   char error_[320] = "";
   char fault_[320] = "";
 };

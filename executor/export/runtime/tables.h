@@ -78,6 +78,8 @@ struct StorageRow {
   const void* exported = nullptr;  ///< what it held when it was exported; null: zeros
   const void* initial = nullptr;   ///< of a state: what a reset gives it; null: zeros
   enum class Kind : std::uint8_t { parameter, buffer, state, counter, moment } kind;
+  /// The range of an optimizer's number, which is finite, too.
+  enum class Limit : std::uint8_t { none, at_least_0, above_0 } limit = Limit::none;
 };
 
 /// The words of a fault, around the index that was met.
@@ -102,6 +104,7 @@ struct Tables {
   const char* name;  ///< of the library, as its functions begin
   std::uint64_t block_bytes;
   std::uint64_t packed_bytes;  ///< that kernels allocate when they are bound
+  bool weights_beside;         ///< `exported` of all storages is null: a file has what they held
   std::span<const std::int64_t> sizes;
   std::span<const TypeRow> types;
   std::span<const ValueRow> values;
@@ -119,5 +122,14 @@ struct Tables {
   std::span<const FaultRow> faults;
   CheckpointRow checkpoint;
 };
+
+inline std::size_t bytes_of(const Tables& tables, std::uint32_t type) {
+  const TypeRow& row = tables.types[type];
+  std::size_t bytes = size_of(row.element);
+  for (std::uint32_t d = row.sizes.begin; d < row.sizes.end; ++d) {
+    bytes *= static_cast<std::size_t>(tables.sizes[d]);
+  }
+  return bytes;
+}
 
 }  // namespace metronome::exported

@@ -210,6 +210,11 @@ TEST_CASE("what cannot be set is refused with the way out, and changes nothing")
   CHECK(error_of([&] { is_settable.set_clip_norm(0); }) ==
         "graph \"net\": cannot set what an optimizer refuses; it requires a finite norm to clip to "
         "above 0, but 0");
+  CHECK(error_of([&] {
+          is_settable.set("optimizer/learning_rate/actor", at::full({}, -1.0, at::kDouble));
+        }) ==
+        "graph \"net\": cannot set what an optimizer refuses; it requires a finite learning rate "
+        "of 0 or more, but -1");
   CHECK(is_settable.learning_rate() == kPhases[0].lr);
   CHECK(is_settable.weight_decay() == kPhases[0].weight_decay);
   CHECK(is_settable.clip_norm() == kPhases[0].clip_norm);

@@ -2,7 +2,6 @@
 // of the CUDA runtime's `open_cuda`.
 #include <memory>
 
-#include "benchmarks/gpu_check/place.h"
 #include "tests/cuda/host_driver.h"
 
 namespace metronome {
@@ -12,16 +11,4 @@ std::unique_ptr<CudaDriver> open_cuda(int) {
   return std::make_unique<HostDriver>(HostSettings{.alone_us = 60, .in_graph_us = 50});
 }
 
-namespace gpu_check {
-
-Target place_on_device(Target target) {
-  if (target.open == eager().open) {
-    target.device = cpu;
-  } else {
-    target.cuda.fuse = false;  // groups would be compiled
-  }
-  return target;
-}
-
-}  // namespace gpu_check
 }  // namespace metronome

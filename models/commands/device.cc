@@ -1,11 +1,13 @@
-#include "benchmarks/commands/device.h"
-
-#include "benchmarks/gpu_check/place.h"
-#include "graph/ir/error.h"
-#include "models/commands/arguments.h"
 #include "models/commands/device.h"
 
+#include <memory>
+
+#include "executor/metronome/device.h"
+#include "graph/ir/error.h"
+#include "models/commands/arguments.h"
+
 namespace metronome::commands {
+namespace {
 
 std::unique_ptr<CudaDriver> open_device(int index) {
   try {
@@ -15,10 +17,11 @@ std::unique_ptr<CudaDriver> open_device(int index) {
   }
 }
 
+}  // namespace
+
 DeviceTargets targets_on(const std::string& device, int index) {
   if (device == "cpu") return {cpu_replay(), eager()};
-  DeviceTargets targets{gpu_check::place_on_device(cuda_graph({.device = index})),
-                        gpu_check::place_on_device(eager(cuda_device(index)))};
+  DeviceTargets targets{cuda_graph({.device = index}), eager(cuda_device(index))};
   targets.planned.driver = open_device(index);
   return targets;
 }
