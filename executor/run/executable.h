@@ -33,6 +33,7 @@ namespace metronome {
 
 class Feed;            // executor/run/feed.h
 struct ExportOptions;  // executor/export/export_library.h
+struct OnnxOptions;    // executor/onnx/to_onnx.h
 struct PlanRecord;     // executor/record/plan_record.h
 struct Trace;          // executor/record/trace.h
 
@@ -256,6 +257,7 @@ class Executable {
  private:
   friend void export_library(Executable& step, const std::string& folder,
                              const ExportOptions& options);
+  friend void to_onnx(Executable& step, const std::string& file, const OnnxOptions& options);
   /// Throws RunError if it was moved from.
   Impl& require_impl() const;
 

@@ -132,10 +132,16 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
       "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, lstm_seq, "
       "transformer, gan, vae, sac, ppo, digits, mnist, text or pendulum.");
   refuses("export mlp",
-          "say which model to export, and the folder that is to be made: mlp, residual_tower, "
-          "gated_routing, iterative_refine, feedback_fixed, feedback_adaptive, routed_sparse, "
+          "say which model to export, and the folder or the file.onnx that is to be made: mlp, "
+          "residual_tower, gated_routing, iterative_refine, feedback_fixed, feedback_adaptive, "
+          "routed_sparse, "
           "convnet, conv_autoenc, gru_seq, lstm_seq, transformer, gan, vae, sac, ppo, digits, "
           "mnist, text or pendulum.");
+  refuses("export mlp mlp.onnx --name net",
+          "--name is of a library: an ONNX model has the graph's name.");
+  refuses("export mlp mlp.onnx --beside",
+          "--beside is of a library: an ONNX model has its weights.");
+  refuses("export mlp mlp --rows 4", "--rows is of an ONNX model: a library trains a batch.");
   refuses("plan mlp --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
 }
 
@@ -274,6 +280,27 @@ TEST_CASE("plan shows the plan and writes the graph") {
   CHECK(read(dot).starts_with("digraph"));
   CHECK(metronome("plan digits").status == 0);
   CHECK(metronome("plan mnist").status == 0);
+}
+
+TEST_CASE("export writes an ONNX model of a model or a task, of any rows or of some") {
+  for (const std::string model : {"mlp", "digits", "mnist", "text"}) {
+    const std::string file = temporary(model + ".onnx");
+    const Outcome outcome = metronome("export " + model + " " + file);
+    CAPTURE(model);
+    CAPTURE(outcome.error);
+    CHECK(outcome.status == 0);
+    CHECK(outcome.out == "wrote " + file + "\n");
+    const std::string any = read(file);
+    CHECK(metronome("export " + model + " " + file + " --rows 4").status == 0);
+    const std::string four = read(file);
+    CHECK(any.find("metronome") != any.npos);
+    const char* const name = model == "text" ? "bytes_1" : "_0\n";  // and the next dimension
+    CHECK(any.find(name) != any.npos);
+    CHECK(four.size() < any.size());
+  }
+  const Outcome draws = metronome("export pendulum " + temporary("pendulum.onnx"));
+  CHECK(draws.status == 1);
+  CHECK(draws.error.find("it draws at random") != std::string::npos);
 }
 
 TEST_CASE("export writes a library of a model or a task") {

@@ -85,6 +85,7 @@ class Documents(unittest.TestCase):
             "tests/distributed/guide_test.cc",
             "tests/import/programs_test.cc",
             "tests/export/export_test.cc",
+            "tests/export/onnx_file_test.cc",
         )
         programs = ("models/first.cc", "example/soft_cap.h", "example/soft_cap.cc")
         sources = [pathlib.Path(path).read_text(encoding="utf-8") for path in tests + programs]

@@ -87,6 +87,8 @@ _EXECUTOR = {
     + ["graph/builder", "graph/check", "graph/passes", "graph/passes/training", "graph/plan"]
     + ["executor/run", "executor/cpu", "executor/eager", "ops/cpu"]
     + ["executor/cuda/driver", "executor/cuda/capture"],
+    "executor/onnx": _PLANNED
+    + ["graph/passes", "graph/passes/walk", "executor/run", "executor/compile"],
 }
 _DISTRIBUTED = {
     "distributed/store": ["graph/ir", "executor/support"],

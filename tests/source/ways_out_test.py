@@ -25,6 +25,7 @@ ELSEWHERE = {
         "compile it with mt::cpu_replay() and mt::for_export(options)",
         "give ExportOptions::name",
     ],
+    "tests/export/onnx_file_test.cc": ["give 17 or 23"],
     "tests/ops/optimizers/adaptive_test.cc": ["give the average another name"],
     "tests/executor/compile/own_ops_test.cc": [
         "name it in CompileOptions::ops, as own_ops<...>(), with a kernel, or give it the rule `lower`",
