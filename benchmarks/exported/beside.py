@@ -50,6 +50,7 @@ class Library:
     def __init__(self, model, module, x, form, place):
         measure.export(model, False, place / "net")
         self.program = measure.build(place / "net", False, place)
+        measure.run("strip", self.program)
         self.bytes = self.program.stat().st_size
 
     def start(self):

@@ -83,8 +83,8 @@ def export(model, trains, library, metronome=METRONOME):
     run(metronome, "export", model, library, "--name", "net", *([] if trains else ["--evaluate"]))
 
 
-def build(library, trains, place, optimization="-O3"):
-    """A program, stripped, that feeds zeros to a library "net" and times its steps."""
+def build(library, trains, place, optimization="-O3", flags=""):
+    """A program that feeds zeros to a library "net" and times its steps."""
     inputs = re.findall(r"(NET_INPUT_\w+),\s+/\* .*?(\d+) bytes? \*/", (library / "net.h").read_text())
     feeds = "".join(f"  if (net_feed(of, {name}, calloc({size}, 1), {size}) != 0) return 1;\n" for name, size in inputs)
     train = '  measure("train", net_train, of);\n' if trains else ""
@@ -94,9 +94,8 @@ def build(library, trains, place, optimization="-O3"):
         "add_executable(measure main.c)\ntarget_link_libraries(measure PRIVATE net)\n"
         "set_target_properties(measure PROPERTIES LINKER_LANGUAGE CXX)\n"
     )
-    run("cmake", "-S", place, "-B", place / "build", f"-DNET_OPTIMIZATION={optimization}")
+    run("cmake", "-S", place, "-B", place / "build", f"-DNET_OPTIMIZATION={optimization}", f"-DCMAKE_CXX_FLAGS={flags}")
     run("cmake", "--build", place / "build", "-j2")
-    run("strip", place / "build" / "measure")
     return place / "build" / "measure"
 
 
@@ -137,6 +136,7 @@ def main():
                 place = pathlib.Path(folder)
                 export(model, trains, place / "net", arguments.metronome)
                 program = build(place / "net", trains, place, arguments.optimization)
+                run("strip", program)
                 numbers = numbers_of(place / "net")
                 size = program.stat().st_size - numbers
                 start, steps = start_of(program), steps_of(program)
