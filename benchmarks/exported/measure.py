@@ -17,6 +17,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+METRONOME = ROOT / "bazel-bin/benchmarks/metronome"
 MODELS = ["digits", "sac", "gated_routing", "gru_seq", "transformer"]
 STARTS = 51
 
@@ -78,26 +79,39 @@ def start_of(program):
     return statistics.median(times)
 
 
-def build(model, trains, place):
-    """The program's stripped bytes without numbers, its start, and the seconds of its steps."""
-    run(ROOT / "bazel-bin/benchmarks/metronome", "export", model, place / "net", "--name", "net", *([] if trains else ["--evaluate"]))
-    header = (place / "net" / "net.h").read_text()
-    inputs = re.findall(r"(NET_INPUT_\w+),\s+/\* .*?(\d+) bytes? \*/", header)
+def export(model, trains, library, metronome=METRONOME):
+    run(metronome, "export", model, library, "--name", "net", *([] if trains else ["--evaluate"]))
+
+
+def build(library, trains, place, optimization="-O3", flags=""):
+    """A program that feeds zeros to a library "net" and times its steps."""
+    inputs = re.findall(r"(NET_INPUT_\w+),\s+/\* .*?(\d+) bytes? \*/", (library / "net.h").read_text())
     feeds = "".join(f"  if (net_feed(of, {name}, calloc({size}, 1), {size}) != 0) return 1;\n" for name, size in inputs)
     train = '  measure("train", net_train, of);\n' if trains else ""
     (place / "main.c").write_text(PROGRAM.format(feeds=feeds, train=train))
     (place / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.16)\nproject(measure C CXX)\nadd_subdirectory(net)\n"
+        f"cmake_minimum_required(VERSION 3.16)\nproject(measure C CXX)\nadd_subdirectory({library} net)\n"
         "add_executable(measure main.c)\ntarget_link_libraries(measure PRIVATE net)\n"
         "set_target_properties(measure PROPERTIES LINKER_LANGUAGE CXX)\n"
     )
-    run("cmake", "-S", place, "-B", place / "build")
+    run("cmake", "-S", place, "-B", place / "build", f"-DNET_OPTIMIZATION={optimization}", f"-DCMAKE_CXX_FLAGS={flags}")
     run("cmake", "--build", place / "build", "-j2")
-    program = place / "build" / "measure"
-    run("strip", program)
-    numbers = sum(8 * len(words.split(",")) for words in re.findall(r"std::uint64_t k(?:Exported|Initial)\d+\[\] = \{(.*?)\}", (place / "net" / "net.cc").read_text(), re.S))
-    steps = dict(line.split() for line in run(program, "measure").splitlines())
-    return program.stat().st_size - numbers, numbers, start_of(program), {k: float(v) for k, v in steps.items()}
+    return place / "build" / "measure"
+
+
+def numbers_of(library):
+    """Bytes of the parameters and other numbers that a library begins with."""
+    arrays = re.findall(r"std::uint64_t k(?:Exported|Initial)\d+\[\] = \{(.*?)\}", (library / "net.cc").read_text(), re.S)
+    return sum(8 * len(words.split(",")) for words in arrays)
+
+
+def steps_of(program):
+    """Seconds of its steps, by name."""
+    return {name: float(seconds) for name, seconds in (line.split() for line in run(program, "measure").splitlines())}
+
+
+def processor():
+    return next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
 
 
 def empty_start(place):
@@ -109,16 +123,23 @@ def empty_start(place):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--metronome", default=METRONOME, help="the program that exports")
+    parser.add_argument("--optimization", default="-O3", help="the compiler's, for the kernels")
     arguments = parser.parse_args()
-    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
-    print(f"{cpu}; one thread; a program without anything starts and ends in ", end="")
+    print(f"{processor()}; one thread; a program without anything starts and ends in ", end="")
     with tempfile.TemporaryDirectory() as folder:
         print(f"{empty_start(pathlib.Path(folder)):.1f} ms")
     print(f"{'':24}{'kB':>8}{'numbers kB':>12}{'start ms':>10}{'evaluate us':>13}{'train us':>10}")
     for model in arguments.models:
         for trains in (False, True):
             with tempfile.TemporaryDirectory() as folder:
-                size, numbers, start, steps = build(model, trains, pathlib.Path(folder))
+                place = pathlib.Path(folder)
+                export(model, trains, place / "net", arguments.metronome)
+                program = build(place / "net", trains, place, arguments.optimization)
+                run("strip", program)
+                numbers = numbers_of(place / "net")
+                size = program.stat().st_size - numbers
+                start, steps = start_of(program), steps_of(program)
             name = model + ("" if trains else ", evaluation")
             train = f"{1e6 * steps['train']:10.1f}" if trains else ""
             print(f"{name:24}{size / 1e3:8.0f}{numbers / 1e3:12.1f}{start:10.2f}{1e6 * steps['evaluate']:13.1f}{train}", flush=True)

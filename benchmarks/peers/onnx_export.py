@@ -56,7 +56,9 @@ def _with_fused_attention(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
-def _write(model: torch.nn.Module, x: torch.Tensor, path: Path) -> OnnxFile:
+def write(model: torch.nn.Module, form: str, x: torch.Tensor, path: Path) -> OnnxFile:
+    if form == "fused attention":
+        model = _with_fused_attention(model)
     with torch.no_grad():
         answer = tuple(model(x).shape)
     with warnings.catch_warnings():
@@ -69,7 +71,7 @@ def _write(model: torch.nn.Module, x: torch.Tensor, path: Path) -> OnnxFile:
             input_names=["x"],
             output_names=["y"],
             opset_version=OPSET,
-            custom_opsets={"com.microsoft": 1},
+            custom_opsets={"com.microsoft": 1} if form == "fused attention" else None,
             dynamo=False,
         )
     return OnnxFile(path, answer)
@@ -82,6 +84,4 @@ def forms_of(of: Sizes) -> Iterable[str]:
 def export(of: Sizes, weights: dict, form: str, x, folder: Path) -> OnnxFile:
     """Writes the model for questions of x's shape."""
     model = torch_models.answering(torch_models.with_weights(of, weights), of)
-    if form == "fused attention":
-        model = _with_fused_attention(model)
-    return _write(model, torch.from_numpy(x), folder / f"{form.replace(' ', '_')}.onnx")
+    return write(model, form, torch.from_numpy(x), folder / f"{form.replace(' ', '_')}.onnx")

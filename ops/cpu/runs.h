@@ -72,8 +72,10 @@ class Repeats {
       Reg x;
       std::memcpy(&x, in, sizeof(x));
       for (std::int64_t v = 0; v < count; ++v, out += kWidth) {
+        Unit widened[kWidth];  // by a loop: __builtin_convertvector of g++ 12 goes lane by lane
+        for (std::size_t l = 0; l < lanes[v].size(); ++l) widened[l] = lanes[v][l];
         Reg from;
-        std::memcpy(&from, lanes[v].data(), sizeof(from));
+        std::memcpy(&from, widened, sizeof(from));
         const Reg y = __builtin_shuffle(x, from);
         std::memcpy(out, &y, sizeof(y));
       }
@@ -85,7 +87,8 @@ class Repeats {
   static constexpr std::int64_t kBytes = Simd<float>::kWidth * 4;  ///< of a register
   static constexpr std::int64_t kWidth = kBytes / static_cast<std::int64_t>(sizeof(Unit));
   using Reg [[gnu::vector_size(kBytes)]] = Unit;
-  using Lanes = std::array<Unit, static_cast<std::size_t>(kWidth)>;
+  /// Bytes, which are widened as they are read: a table of units had 33,792 bytes for AVX-512.
+  using Lanes = std::array<std::uint8_t, static_cast<std::size_t>(kWidth)>;
 
   /// For 1, 2, 3, ... repeats, as many vectors each.
   static constexpr auto kLanesOf = [] {
@@ -94,7 +97,7 @@ class Repeats {
     for (std::int64_t count = 1; count <= kMost; ++count) {
       for (std::int64_t i = 0; i < count * kWidth; ++i) {
         table[first + static_cast<std::size_t>(i / kWidth)][static_cast<std::size_t>(i % kWidth)] =
-            static_cast<Unit>(i / count);
+            static_cast<std::uint8_t>(i / count);
       }
       first += static_cast<std::size_t>(count);
     }
