@@ -11,8 +11,8 @@
 //     +--+------+---+----+-- step
 //
 // A branch ends where rest, on top of the floor, the lowest `low` of the section's blocks, or the
-// offset that was placed last, is more than may be taken. Where no block that is left crosses from
-// one section to the next, both sides are searched apart, each in an order of its own.
+// offset that was placed last, is more than may be taken. Two sides between which no block that is
+// left crosses are searched apart, each in an order of its own.
 //
 // Offsets and bytes are counted in the largest unit that divides all blocks.
 #include "graph/plan/exact_placement.h"
