@@ -38,18 +38,25 @@ Files all_files() {
 /// Whether C, C++, their headers or CMake have the name.
 bool is_taken(std::string_view name) {
   constexpr std::string_view kTaken =
-      " alignas alignof all and and_eq asm assert auto bitand bitor bool break build case catch "
-      "char "
-      "class clean compl complex concept const const_cast consteval constexpr constinit continue "
-      "ctype decltype default delete do double dynamic_cast edit_cache else enum errno explicit "
-      "export extern false fenv float for friend goto help if inline install int inttypes "
-      "kernel_ops limits locale long main math metronome mutable namespace new noexcept not not_eq "
-      "nullptr operator or or_eq package private protected public rebuild_cache register "
-      "reinterpret_cast requires restrict return setjmp short signal signed sizeof static "
-      "static_assert static_cast std stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib "
-      "stdnoreturn string strings struct switch template test tgmath this thread_local threads "
-      "throw time true try typedef typeid typename uchar union unistd unsigned using virtual void "
-      "volatile wchar wchar_t wctype while xor xor_eq size_t ";
+      " EOF FILE INT32_MAX INT64_MAX NULL SIZE_MAX UINT64_MAX _Bool _Static_assert abort abs "
+      "acos alignas alignof all and and_eq asin asm assert atan atan2 auto bitand bitor bool "
+      "break build calloc case catch cbrt ceil char class clean clock close compl complex "
+      "concept const const_cast consteval constexpr constinit continue cos cosh ctype decltype "
+      "default delete div do double dynamic_cast edit_cache else enum erf erfc errno exit exp "
+      "exp2 explicit expm1 export extern fabs fabsf false fclose fenv float floor fmod fopen for "
+      "fprintf fputs fread free friend fseek ftell fwrite gamma goto help hypot if index inline "
+      "install int int16_t int32_t int64_t int8_t intptr_t inttypes j0 j1 jn kernel_ops labs "
+      "lgamma limits linux locale log log10 log1p log2 long main malloc math memcmp memcpy "
+      "memmove memset metronome mutable namespace new noexcept not not_eq nullptr open operator "
+      "or or_eq package pow printf private protected ptrdiff_t public puts raise rand read "
+      "realloc rebuild_cache register reinterpret_cast remove rename requires restrict return "
+      "rindex round select setjmp short signal signed sin sinh size_t sizeof sleep snprintf "
+      "sprintf sqrt srand static static_assert static_cast std stdalign stdarg stdatomic stdbool "
+      "stddef stderr stdin stdint stdio stdlib stdnoreturn stdout strcmp strcpy string strings "
+      "strlen strncmp struct switch tan tanh template test tgmath this thread_local threads "
+      "throw time true trunc try typedef typeid typename typeof uchar uint16_t uint32_t uint64_t "
+      "uint8_t uintptr_t union unistd unix unsigned using virtual void volatile wchar wchar_t "
+      "wctype while write xor xor_eq y0 y1 yn ";
   return kTaken.find(fmt::format(" {} ", name)) != kTaken.npos;
 }
 

@@ -32,10 +32,13 @@
 #include "graph/ir/structural.h"
 #include "graph/rules/indexing.h"
 #include "graph/rules/limits.h"
+#include "ops/attention/flash_attention.h"
+#include "ops/convolution/convolution.h"
 #include "ops/cpu/table.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/group/strip_program.h"
 #include "ops/language/init.h"
+#include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/slice/slice.h"
 
@@ -252,7 +255,7 @@ class TableMaker {
   static std::uint32_t bit(Element element) { return 1U << static_cast<unsigned>(element); }
 
   /// Notes which kernels a node needs.
-  void keep(const ir::Graph& graph, const Node& node) {
+  void keep(const ir::Graph& graph, const Node& node, const Candidate& choice) {
     KeptKernels& kept = tables_.kept;
     std::uint32_t elements = 0;
     const Types operands = graph.operands(node);
@@ -276,7 +279,15 @@ class TableMaker {
       }
     }
     kept.elements |= elements;
-    kept.of_ops[op_source(*node.op)->name] |= elements;
+    const std::string name = op_source(*node.op)->name;
+    kept.of_ops[name] |= elements;
+    constexpr int kBitsOfDigit = 60;  // algorithm_of_digit
+    kept.ways_of_ops[name] |=
+        1U << (choice.algorithm ? choice.algorithm->words[0] >> kBitsOfDigit : 0);
+    const auto* product = node.op->as<Matmul>();
+    kept.transposed_products |= product != nullptr && product->transpose_a;
+    kept.transposed_products |= node.op->as<TransposedConvolution>() != nullptr;
+    kept.transposed_products |= node.op->as<FlashAttentionGrad>() != nullptr;
   }
 
   std::int32_t fault_index(const ir::Graph& graph, const Node& node) {
@@ -329,7 +340,7 @@ class TableMaker {
   void add_kernel(std::size_t index, std::int32_t n, std::int32_t fault) {
     const Plan& of = plan(index);
     const Node& node = of.graph.nodes()[n];
-    keep(of.graph, node);
+    keep(of.graph, node, of.choices[n]);
     KernelRow row{.op = op_index(*node.op), .choice = choice_index(of.choices[n]), .fault = fault};
     row.operands.begin = count(tables_.values_of);
     for (const ValueId id : node.inputs) tables_.values_of.push_back(value_index(index, id));

@@ -57,6 +57,9 @@ struct KeptKernels {
   std::map<std::string, std::uint32_t> of_ops;  ///< by the op's struct
   std::map<Function, std::uint32_t> of_functions = {};
   std::set<ReduceKind> reductions = {};
+  /// Digits of the algorithms by which an op's struct runs, 0 where it has none: a bit for each.
+  std::map<std::string, std::uint32_t> ways_of_ops = {};
+  bool transposed_products = false;  ///< with a first operand that is transposed
 };
 
 struct LibraryTables {

@@ -43,6 +43,16 @@ std::string elements_text(std::uint32_t elements) {
   return fmt::format("0x{:x}", elements | 1U << static_cast<unsigned>(f32));
 }
 
+/// All bits of ops that share loops.
+std::uint32_t bits_of(const SharedLoops& shared, const std::map<std::string, std::uint32_t>& bits) {
+  std::uint32_t all = 0;
+  for (const std::string_view op : shared.ops) {
+    const auto found = bits.find(std::string(op));
+    if (found != bits.end()) all |= found->second;
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string print_kept(const LibraryTables& tables) {
@@ -60,13 +70,8 @@ namespace metronome {
   text += fmt::format("\ntemplate <class Op>\ninline constexpr unsigned kKept = {};\n",
                       elements_text(kept.elements));
   for (const SharedLoops& shared : kSharedLoops) {
-    std::uint32_t elements = 0;
-    for (const std::string_view op : shared.ops) {
-      const auto found = kept.of_ops.find(std::string(op));
-      if (found != kept.of_ops.end()) elements |= found->second;
-    }
     text += fmt::format("template <>\ninline constexpr unsigned kKept<{}> = {};\n", shared.head,
-                        elements_text(elements));
+                        elements_text(bits_of(shared, kept.of_ops)));
   }
   text += R"(
 template <class Op>
@@ -74,8 +79,25 @@ constexpr bool keeps(Element element) {
   return (kKept<Op> >> static_cast<unsigned>(element) & 1) != 0;
 }
 
-}  // namespace metronome
+template <class Op>
+inline constexpr unsigned kWays = 0;
 )";
+  for (const SharedLoops& shared : kSharedLoops) {
+    const std::uint32_t ways = bits_of(shared, kept.ways_of_ops);
+    text += fmt::format("template <>\ninline constexpr unsigned kWays<{}> = 0x{:x};\n", shared.head,
+                        ways);
+  }
+  text += fmt::format(R"(
+template <class Op>
+constexpr bool keeps_way(int way) {{
+  return (kWays<Op> >> way & 1) != 0;
+}}
+
+constexpr bool keeps_transposed_products() {{ return {}; }}
+
+}}  // namespace metronome
+)",
+                      kept.transposed_products);
   return text;
 }
 
@@ -147,7 +169,7 @@ if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
   enable_language(C)
   add_executable({0}_check check.c)
   target_link_libraries({0}_check PRIVATE {0})
-  set_target_properties({0}_check PROPERTIES C_STANDARD 99 LINKER_LANGUAGE CXX)
+  set_target_properties({0}_check PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF LINKER_LANGUAGE CXX)
   enable_testing()
   add_test(NAME {0}_check COMMAND {0}_check{4})
 endif()

@@ -91,7 +91,7 @@ static unsigned char* check_room(const struct check_array* of) {
   exit(1);
 }
 
-int main(int argc, char** argv) {
+int main(int check_count, char** check_arguments) {
   NAME* of = NULL;
   const int created = NAME_create(&of, NULL, 0);
   if (created != UPPER_OK) {
@@ -136,14 +136,14 @@ LOAD  int compared = 0, apart = 0, next = 0;
 }
 )";
 
-constexpr std::string_view kLoad = R"(  if (argc != 2) {
+constexpr std::string_view kLoad = R"(  if (check_count != 2) {
     fprintf(stderr, "usage: NAME_check NAME.safetensors\n");
     return 2;
   }
-  check_require(of, NAME_load(of, argv[1]));
+  check_require(of, NAME_load(of, check_arguments[1]));
 )";
-constexpr std::string_view kNoLoad = R"(  if (argc != 1) {
-    fprintf(stderr, "usage: %s\n", argv[0]);
+constexpr std::string_view kNoLoad = R"(  if (check_count != 1) {
+    fprintf(stderr, "usage: %s\n", check_arguments[0]);
     return 2;
   }
 )";

@@ -6,6 +6,7 @@
 
 #include "ops/convolution/convolution_cpu.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/kept.h"
 #include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
@@ -13,15 +14,14 @@ namespace {
 
 using Result = ConvolutionTask::Result;
 
-/// The own way that computes by a product of matrices.
-constexpr Algorithm kProduct = algorithm_of_digit(1);
-/// And the one whose matrix a table reads.
-constexpr Algorithm kGathered = algorithm_of_digit(2);
-/// And the one that filters tiles, by fewer products.
-constexpr Algorithm kWinograd = algorithm_of_digit(3);
+/// Digits of own ways: along rows; by a product of matrices; by one whose matrix a table reads; by
+/// fewer products of filtered tiles; along rows, with a weight that is turned once.
+constexpr int kDirectWay = 0, kProductWay = 1, kGatheredWay = 2, kWinogradWay = 3, kTurnedWay = 4;
 
-/// And the one by rows, whose weight is turned once.
-constexpr Algorithm kTurned = algorithm_of_digit(4);
+constexpr Algorithm kProduct = algorithm_of_digit(kProductWay);
+constexpr Algorithm kGathered = algorithm_of_digit(kGatheredWay);
+constexpr Algorithm kWinograd = algorithm_of_digit(kWinogradWay);
+constexpr Algorithm kTurned = algorithm_of_digit(kTurnedWay);
 
 /// Few sums for each number that a product would copy: only then sums along rows, which read an
 /// image once for each output, may be the fastest.
@@ -149,23 +149,35 @@ std::vector<Candidate> convolution_candidates(const ConvolutionTask& task, int t
   return candidates;
 }
 
+namespace {
+
+CpuKernel bind_own_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                               const Candidate& choice) {
+  if constexpr (keeps_way<Convolution>(kProductWay)) {
+    if (choice.algorithm == kProduct) return bind_product_convolution(task, data, choice.threads);
+  }
+  if constexpr (keeps_way<Convolution>(kGatheredWay)) {
+    if (choice.algorithm == kGathered) return bind_gathered_convolution(task, data, choice.threads);
+  }
+  if constexpr (keeps_way<Convolution>(kTurnedWay)) {
+    if (choice.algorithm == kTurned) return bind_turned_convolution(task, data, choice.threads);
+  }
+  if constexpr (keeps_way<Convolution>(kWinogradWay)) {
+    if (choice.algorithm == kWinograd) return bind_winograd_convolution(task, data, choice.threads);
+  }
+  if constexpr (keeps_way<Convolution>(kDirectWay)) {
+    if (!choice.algorithm) return bind_direct_convolution(task, data, choice.threads);
+  }
+  own_mistake("a convolution of a kind that is not compiled");
+}
+
+}  // namespace
+
 CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                            const Candidate& choice) {
   switch (choice.maker) {
     case Maker::own:
-      if (choice.algorithm == kProduct) {
-        return bind_product_convolution(task, data, choice.threads);
-      }
-      if (choice.algorithm == kGathered) {
-        return bind_gathered_convolution(task, data, choice.threads);
-      }
-      if (choice.algorithm == kTurned) {
-        return bind_turned_convolution(task, data, choice.threads);
-      }
-      if (choice.algorithm == kWinograd) {
-        return bind_winograd_convolution(task, data, choice.threads);
-      }
-      return bind_direct_convolution(task, data, choice.threads);
+      return bind_own_convolution(task, data, choice);
     case Maker::onednn:
       return bind_onednn_convolution(task, data, choice);
     case Maker::mkl:

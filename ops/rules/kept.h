@@ -29,4 +29,15 @@ template <class Op>
 constexpr bool keeps(Element) {
   return true;
 }
+
+/// Whether a way to run such an op is compiled: by the digit of its algorithm, or 0 where it has
+/// none.
+template <class Op>
+constexpr bool keeps_way(int) {
+  return true;
+}
+
+/// Whether products are compiled whose first operand is transposed.
+constexpr bool keeps_transposed_products() { return true; }
+
 }  // namespace metronome

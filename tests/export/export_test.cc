@@ -115,6 +115,10 @@ TEST_CASE("what cannot be exported is refused, and nothing is written") {
         "no digit");
   CHECK(refusal(step, folder, {.name = "int"}) ==
         "a library cannot be called \"int\", which C, C++ or CMake have; give ExportOptions::name");
+  for (const char* taken : {"memcpy", "uint8_t", "EOF", "log", "typeof"}) {
+    CHECK(refusal(step, folder, {.name = taken}).find("which C, C++ or CMake have") !=
+          std::string::npos);
+  }
   CHECK(refusal(step, "") == "\"\" cannot be exported to: it names no folder");
   CHECK(refusal(step, place.path().string()) ==
         fmt::format("\"{}\" cannot be exported to: it exists", place.path().string()));

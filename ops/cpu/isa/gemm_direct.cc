@@ -30,6 +30,8 @@
 #include "ops/cpu/packed.h"
 #include "ops/cpu/parallel.h"
 #include "ops/rules/by_element.h"
+#include "ops/rules/kept.h"
+#include "ops/rules/mistake.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -50,14 +52,19 @@ struct Panel {
 
 template <class T>
 TileKernel<T> find_tile(bool transpose_a, bool cut, std::int64_t rows, std::int64_t registers) {
+  if (rows == 0) return nullptr;
+  const auto in = [&](const TileTable<T>& table) {
+    return table[static_cast<std::size_t>(registers - 1)][static_cast<std::size_t>(rows - 1)];
+  };
   static constexpr TileTable<T> plain_whole = tile_table<T, false, false>();
   static constexpr TileTable<T> plain_cut = tile_table<T, false, true>();
-  static constexpr TileTable<T> transposed_whole = tile_table<T, true, false>();
-  static constexpr TileTable<T> transposed_cut = tile_table<T, true, true>();
-  if (rows == 0) return nullptr;
-  const TileTable<T>& table =
-      transpose_a ? (cut ? transposed_cut : transposed_whole) : (cut ? plain_cut : plain_whole);
-  return table[static_cast<std::size_t>(registers - 1)][static_cast<std::size_t>(rows - 1)];
+  if (!transpose_a) return in(cut ? plain_cut : plain_whole);
+  if constexpr (keeps_transposed_products()) {
+    static constexpr TileTable<T> transposed_whole = tile_table<T, true, false>();
+    static constexpr TileTable<T> transposed_cut = tile_table<T, true, true>();
+    return in(cut ? transposed_cut : transposed_whole);
+  }
+  own_mistake("a product of a kind that is not compiled");
 }
 
 template <class T>
