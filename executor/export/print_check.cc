@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <string_view>
+#include <utility>
 
+#include "executor/checkpoint/safetensors.h"
 #include "executor/export/print_library.h"
 
 namespace metronome::exported {
@@ -158,9 +160,8 @@ template <class Arrays, class NameOf>
 std::string print_arrays(std::string_view name, const Arrays& arrays, const NameOf& name_of) {
   std::vector<std::string> rows;
   for (const auto& array : arrays) {
-    constexpr std::string_view kElements[] = {"F32", "F64", "I32", "I64", "BOOL", "BF16", "F16"};
     rows.push_back(fmt::format("{{{:?}, CHECK_{}, {}}}", name_of(array),
-                               kElements[static_cast<std::size_t>(array.type.element)],
+                               executor::checkpoint::dtype_of(array.type.element),
                                array.type.numel()));
   }
   return fmt::format("static const struct check_array {}[] = {};\n", name, list_of(rows));
@@ -191,20 +192,16 @@ std::string print_plans(const LibraryTables& tables) {
 }  // namespace
 
 std::string print_check(const LibraryTables& tables, const CheckNumbers& numbers) {
-  const auto with = [](std::string text, std::string_view mark, const std::string& by) {
-    for (std::size_t at = 0; (at = text.find(mark, at)) != text.npos; at += by.size()) {
-      text.replace(at, mark.size(), by);
-    }
-    return text;
-  };
+  const std::pair<std::string_view, std::string> parts[] = {
+      {"LOAD", std::string(tables.weights_beside ? kLoad : kNoLoad)},
+      {"ROUNDS", std::to_string(kCheckRounds)},
+      {"INPUTS", std::to_string(tables.inputs.size())},
+      {"PLANS", std::to_string(tables.plans.size())},
+      {"STORAGES", std::to_string(tables.storages.size())}};
   std::string body(kCheckBody);
-  body = with(body, "LOAD", std::string(tables.weights_beside ? kLoad : kNoLoad));
-  body = with(body, "ROUNDS", std::to_string(kCheckRounds));
-  body = with(body, "INPUTS", std::to_string(tables.inputs.size()));
-  body = with(body, "PLANS", std::to_string(tables.plans.size()));
-  body = with(body, "STORAGES", std::to_string(tables.storages.size()));
-  const std::string head =
-      with(std::string(kCheckHead), "ARGUMENT", tables.weights_beside ? " NAME.safetensors" : "");
+  for (const auto& [mark, by] : parts) body = replace_all(std::move(body), mark, by);
+  const std::string head = replace_all(std::string(kCheckHead), "ARGUMENT",
+                                       tables.weights_beside ? " NAME.safetensors" : "");
   const auto named = [](const auto& array) { return array.name; };
   std::string text = fill_in(head, tables.name);
   text += print_arrays("kInputs", tables.inputs, named);

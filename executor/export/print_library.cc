@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "executor/export/fields.h"
 
@@ -26,10 +27,7 @@ std::string described(const NamedStorage& storage) {
 }
 
 /// Text that ends no comment of C.
-std::string in_comment(std::string text) {
-  for (std::size_t at = 0; (at = text.find("*/", at)) != text.npos;) text.replace(at, 2, "* /");
-  return text;
-}
+std::string in_comment(std::string text) { return replace_all(std::move(text), "*/", "* /"); }
 
 template <class Arrays, class NameOf>
 std::string print_enum(const std::string& name, std::string_view what, const Arrays& arrays,
@@ -367,15 +365,15 @@ const char* NAME_fault(NAME* net) { return net == nullptr ? "" : instance(net)->
 
 }  // namespace
 
-std::string fill_in(std::string text, const std::string& name) {
-  const auto replace = [&](std::string_view mark, const std::string& by) {
-    for (std::size_t at = 0; (at = text.find(mark, at)) != text.npos; at += by.size()) {
-      text.replace(at, mark.size(), by);
-    }
-  };
-  replace("NAME", name);
-  replace("UPPER", upper_case(name));
+std::string replace_all(std::string text, std::string_view mark, const std::string& by) {
+  for (std::size_t at = 0; (at = text.find(mark, at)) != text.npos; at += by.size()) {
+    text.replace(at, mark.size(), by);
+  }
   return text;
+}
+
+std::string fill_in(std::string text, const std::string& name) {
+  return replace_all(replace_all(std::move(text), "NAME", name), "UPPER", upper_case(name));
 }
 
 std::string print_header(const LibraryTables& tables) {
@@ -384,12 +382,10 @@ std::string print_header(const LibraryTables& tables) {
   text += print_enum(name, "input", tables.inputs, [](const auto& a) { return a.name; });
   text += print_enum(name, "output", tables.outputs, [](const auto& a) { return a.name; });
   text += print_enum(name, "storage", tables.storages, [](const auto& s) { return s.path; });
-  std::string functions = fill_in(std::string(kFunctions), name);
-  const std::string_view mark = "BEGINNING";
-  functions.replace(functions.find(mark), mark.size(),
-                    tables.weights_beside ? fmt::format("which {}_load must give its weights", name)
-                                          : "which begins as the library was exported");
-  text += functions;
+  text +=
+      replace_all(fill_in(std::string(kFunctions), name), "BEGINNING",
+                  tables.weights_beside ? fmt::format("which {}_load must give its weights", name)
+                                        : "which begins as the library was exported");
   for (const NamedPlan& plan : tables.plans) {
     text += fmt::format("/* {}", purpose_of(plan.name));
     std::string inputs;

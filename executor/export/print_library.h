@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "executor/export/check_numbers.h"
@@ -23,6 +24,8 @@ std::string print_check(const LibraryTables& tables, const CheckNumbers& numbers
 /// README.md.
 std::string print_readme(const LibraryTables& tables);
 
+/// The text with each `mark` replaced.
+std::string replace_all(std::string text, std::string_view mark, const std::string& by);
 /// The text with NAME and UPPER replaced by the library's name.
 std::string fill_in(std::string text, const std::string& name);
 

@@ -41,8 +41,7 @@ class NodeWriter {
   /// The name of a value of an earlier node.
   const std::string& name_of(ValueId id) const { return names_.at(id); }
 
-  // ---- the node
-  // -----------------------------------------------------------------------------------
+  // ---- the node -------------------------------------------------------------------------------
 
   const Node& node() const { return evaluation_.graphs[0].nodes()[node_]; }
   std::int64_t opset() const { return model_.opset; }
@@ -70,8 +69,7 @@ class NodeWriter {
   /// Throws the error on the node: "sort "path" (net.cc:7) cannot be written to ONNX: WHY".
   [[noreturn]] void refuse(std::string_view why) const;
 
-  // ---- the model
-  // ----------------------------------------------------------------------------------
+  // ---- the model ------------------------------------------------------------------------------
 
   /// A name that nothing else has, like `wanted`.
   std::string new_name(const std::string& wanted);

@@ -60,11 +60,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelChoice, what, chosen, how, candidates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OpCount, op, before, after)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassReport, name, nodes_before, nodes_after, ops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeldValue, type, bytes, path, line)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PlanReport, mode, batch, average, kernels_declared,
-                                                kernels, arena_bytes, lower_bound, least_bytes,
-                                                copies, relayouts, held, forms, graph_nodes,
-                                                longest_chain, kernels_in_place, unshared_bytes,
-                                                passes, choices)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanReport, mode, batch, average, kernels_declared, kernels,
+                                   arena_bytes, lower_bound, least_bytes, copies, relayouts, held,
+                                   forms, graph_nodes, longest_chain, kernels_in_place,
+                                   unshared_bytes, passes, choices)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, graph, target, isa, threads, compile_seconds,
                                    arena_bytes, storage_bytes, device, device_bytes_io,
                                    device_bytes_other, mapped_bytes, parameter_count, plans,
@@ -93,7 +92,7 @@ PlanRecord plan_record_of(std::string_view text) {
     return RunError(fmt::format(
         "this is no plan record: {}; `metronome plan MODEL --json FILE` writes one", why));
   };
-  const Json json = Json::parse(text, nullptr, false);
+  Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) throw refuse("it is not JSON");
   if (!json.is_object() || json.value("format", Json()) != kFormat) {
     throw refuse(fmt::format("it has no \"format\": \"{}\"", kFormat));
@@ -104,6 +103,8 @@ PlanRecord plan_record_of(std::string_view text) {
                              version.dump(), PlanRecord::kVersion));
   }
   try {
+    // Older records have no such member.
+    for (Json& plan : json.at("report").at("plans")) plan.emplace("least_bytes", 0);
     return json.get<PlanRecord>();
   } catch (const std::exception& error) {  // of JSON's library, and for a name that is none
     throw refuse(error.what());

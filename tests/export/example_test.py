@@ -79,6 +79,22 @@ g++ deploy.o deployed/build/libdeployed.a policy/build/libpolicy.a -Wl,--gc-sect
         self.assertIn("100% tests passed, 0 tests failed out of 1", done.stdout)
         self.assertEqual(done.stdout[done.stdout.index("deployed_evaluate:") :], DEPLOYED)
 
+    def test_evaluations_keep_the_kernels_that_they_take(self):
+        if shutil.which("cmake") is None:
+            print("skipped: exported evaluations (cmake not installed)", flush=True)
+            self.skipTest("cmake not installed")
+        for model in ("conv_autoenc", "transformer"):  # with products of transposed operands, and without
+            with tempfile.TemporaryDirectory() as place:
+                script = f"""
+{METRONOME} export {model} net --name net --evaluate
+cmake -S net -B net/build -DNET_OPTIMIZATION=-O1
+cmake --build net/build
+ctest --test-dir net/build --output-on-failure
+"""
+                done = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, cwd=place)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("100% tests passed, 0 tests failed out of 1", done.stdout)
+
 
 if __name__ == "__main__":
     del sys.argv[1:]

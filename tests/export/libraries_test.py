@@ -2,9 +2,7 @@
 
     libraries_test.py EXPORT_MODELS DRIVE KIND MODEL...
 
-KIND is plain, address (sanitizers of addresses and of what C++ leaves undefined), aarch64 (run by qemu) or example:
-then EXPORT_MODELS is ./metronome's program, and DRIVE the C program of the guide, which takes the step by step of its
-first comment.
+KIND is plain, address (sanitizers of addresses and of what C++ leaves undefined) or aarch64 (run by qemu).
 """
 
 import os

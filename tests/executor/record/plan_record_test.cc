@@ -227,6 +227,12 @@ TEST_CASE("a record of an older program lacks what came since") {
   nlohmann::json json = nlohmann::json::parse(to_json(record));
   for (const char* later : {"plan", "under_load"}) REQUIRE(json["times"].erase(later) == 1);
   CHECK((plan_record_of(json.dump()) == record));
+  REQUIRE(json["report"]["plans"][0].erase("least_bytes") == 1);
+  CHECK(plan_record_of(json.dump()).report.plans[0].least_bytes == 0);
+  REQUIRE(json["report"]["plans"][0].erase("arena_bytes") == 1);
+  CHECK(tests::error_of<RunError>([&] {
+          plan_record_of(json.dump());
+        }).find("key 'arena_bytes' not found") != std::string::npos);
 }
 
 TEST_CASE("eager has no plan to record") {
