@@ -28,6 +28,7 @@ struct PlanArguments {
   std::optional<std::string> against;
   std::optional<std::string> trace;
   int threads = 0;
+  std::optional<std::uint64_t> memory_budget;
   bool print = false;
   bool profile = false;
 };
@@ -63,6 +64,7 @@ int plan(const PlanArguments& arguments) {
   if (arguments.dot) write_whole(*arguments.dot, graph.dot());
   if (arguments.print) fmt::print("{}\n", graph.print());
   CompileOptions options{.threads = arguments.threads};
+  options.memory_budget = arguments.memory_budget;
   if (models::find_task(arguments.model) != nullptr) options.modes = {train, evaluate};
   Executable executable = compile(graph, target, options);
   fmt::print("{}", to_string(executable.report()));
@@ -104,6 +106,10 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_option("--threads", arguments->threads,
                    "Threads a kernel may use; by default all cores")
       ->check(whole_number(1, 1024));
+  verb->add_option("--memory-budget", arguments->memory_budget,
+                   "Most bytes of the arena, as 67108864 or 64MiB: values are computed again to "
+                   "keep to it, each with its price")
+      ->transform(CLI::AsSizeValue(true));
   verb->add_option("--dot", arguments->dot, "Write the declared graph for graphviz to a file");
   verb->add_flag("--print", arguments->print, "Print the declared graph, one line a node");
   verb->add_flag("--profile", arguments->profile,

@@ -23,6 +23,7 @@
 #include "executor/compile/evaluation_graphs.h"
 #include "executor/compile/executable_memory.h"
 #include "executor/compile/first_choices.h"
+#include "executor/compile/fit_budget.h"
 #include "executor/compile/join_ranks.h"
 #include "executor/compile/make_plan.h"
 #include "executor/compile/run_passes.h"
@@ -78,18 +79,16 @@ Plan finish_plan(ir::Graph begun, PlanReport summary, const PlanInput& declared,
     require_memory(graph.name(), biggest_value(graph), free);
   std::vector<Candidate> choices =
       select(graph, kernels, options, declared.parameters_stay, summary, report);
-  std::vector<std::size_t> scratch_bytes;
-  for (const Candidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
-  auto [order, memory] = plan::plan_step(graph, scratch_bytes, settings);
-  if (const auto wrong = check::check_plan(graph, order, scratch_bytes, memory, settings)) {
-    throw InternalError(fmt::format("the memory plan of \"{}\": {}", graph.name(), *wrong));
-  }
-
-  Plan plan{settings.mode,      declared.shape,   declared.average,         std::move(graph),
-            std::move(choices), std::move(order), std::move(scratch_bytes), std::move(memory),
-            std::move(summary)};
-  summarize(plan);
-  return plan;
+  return place({settings.mode,
+                declared.shape,
+                declared.average,
+                std::move(graph),
+                std::move(choices),
+                {},
+                {},
+                {},
+                std::move(summary)},
+               settings);
 }
 
 /// The settings of a plan of what was declared.
@@ -97,6 +96,8 @@ Settings settings_for(const PlanInput& declared, Settings settings, const Compil
   settings.layouts.kept = declared.kept;
   settings.averages = declared.averages;
   settings.plan_work = options.plan_work;
+  settings.recomputed.insert(settings.recomputed.end(), options.recompute.begin(),
+                             options.recompute.end());
   if (options.data_parallel) settings.rank = options.data_parallel->rank();
   return settings;
 }
@@ -107,6 +108,20 @@ Settings settings_of(const Backend& backend, Mode mode) {
   Settings settings = backend.settings(mode);
   settings.evaluate = cpu::evaluate_constants;
   return settings;
+}
+
+Plan place(Plan plan, const Settings& settings) {
+  const ir::Graph& graph = plan.graph;
+  for (const Candidate& choice : plan.choices) plan.scratch_bytes.push_back(choice.scratch_bytes);
+  plan::StepPlan step = plan::plan_step(graph, plan.scratch_bytes, settings);
+  plan.schedule = std::move(step.schedule);
+  plan.memory = std::move(step.memory);
+  if (const auto wrong =
+          check::check_plan(graph, plan.schedule, plan.scratch_bytes, plan.memory, settings)) {
+    throw InternalError(fmt::format("the memory plan of \"{}\": {}", graph.name(), *wrong));
+  }
+  summarize(plan);
+  return plan;
 }
 
 Plan make_plan(const PlanInput& declared, const Settings& settings, const Kernels& kernels,
@@ -136,13 +151,11 @@ std::size_t gradient_bytes(const ir::Graph& graph) {
 
 /// The plan of one mode: of those with the numbers of batches that the back end asks for, the one
 /// that it keeps.
-ReportedPlan choose_plan(const PlanInput& declared, Mode mode,
-                         std::span<const std::string> recomputed, const Backend& backend,
+ReportedPlan choose_plan(const PlanInput& declared, Mode mode, const Backend& backend,
                          const CompileOptions& options, const Report& report) {
   std::vector<ReportedPlan> made;
   std::vector<std::size_t> arenas;
   Settings settings = settings_for(declared, settings_of(backend, mode), options);
-  settings.recomputed.insert(settings.recomputed.end(), recomputed.begin(), recomputed.end());
   PassedGraph begun = run_shared_passes(declared, settings, backend.kernels(), options, report);
   const std::vector<std::size_t> buckets = backend.buckets(mode);
   const std::size_t gradients = mode == Mode::train ? gradient_bytes(begun.graph) : 0;
@@ -169,29 +182,18 @@ ReportedPlan choose_plan(const PlanInput& declared, Mode mode,
   return std::move(made[backend.choose(arenas, options.memory_budget)]);
 }
 
-/// The best plan that computes as little again as the memory budget asks for. Throws RunError where
-/// the plan does not keep to it.
+/// The best plan, with as little computed again as the memory budget asks for. Throws RunError
+/// where no plan keeps to it.
 Plan plan_within_budget(const PlanInput& declared, Mode mode, const Backend& backend,
                         const CompileOptions& options, Report& report) {
-  const std::span<const std::string> paths = options.recompute;
-  const auto with = [&](std::size_t count) {
-    return choose_plan(declared, mode, paths.first(count), backend, options, report);
-  };
-  const auto fits = [&](const ReportedPlan& made) {
-    return !options.memory_budget || made.plan.memory.arena_bytes <= *options.memory_budget;
-  };
-  const std::size_t all = mode == Mode::train ? paths.size() : 0;
-  ReportedPlan made = with(options.memory_budget ? 0 : all);
-  // One path more may take more: what is made again may be held where little else was.
-  for (std::size_t count = 1; !fits(made) && count <= all; ++count) {
-    ReportedPlan other = with(count);
-    if (other.plan.memory.arena_bytes < made.plan.memory.arena_bytes) made = std::move(other);
-  }
-  auto& [plan, told] = made;
+  auto [plan, told] = choose_plan(declared, mode, backend, options, report);
   report = std::move(told);
-  if (!fits(made)) {
-    require_within(plan.report, *options.memory_budget, !paths.empty(), declared.graph.name());
+  const std::optional<std::size_t> budget = options.memory_budget;
+  if (budget && options.recompute_to_fit && plan.memory.arena_bytes > *budget) {
+    const Settings settings = settings_for(declared, settings_of(backend, mode), options);
+    plan = fit_to_budget(plan, *budget, settings, backend.kernels(), options, report);
   }
+  if (budget) require_within(plan.report, *budget, options.recompute_to_fit, declared.graph.name());
   report.arena_bytes = std::max(report.arena_bytes, plan.report.arena_bytes);
   report.plans.push_back(plan.report);
   return std::move(plan);

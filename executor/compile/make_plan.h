@@ -18,4 +18,7 @@ Settings settings_of(const Backend& backend, Mode mode);
 Plan make_plan(const PlanInput& declared, const Settings& settings, const Kernels& kernels,
                const CompileOptions& options, Report& report);
 
+/// The plan of the same graph and choices with its order, its memory, checked, and its report.
+Plan place(Plan plan, const Settings& settings);
+
 }  // namespace metronome::executor::compile

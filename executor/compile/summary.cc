@@ -74,13 +74,16 @@ void require_within(const PlanReport& plan, std::size_t budget, bool recomputes,
   if (plan.arena_bytes <= budget) return;
   std::string how = plan.average.empty() ? "" : fmt::format(" with \"{}\"", plan.average);
   if (!plan.batch.empty()) how += fmt::format(" at batch shape {}", plan.batch);
-  const std::string_view less = plan.mode != Mode::train ? ""
-                                : recomputes ? " with the paths of CompileOptions::recompute"
-                                             : ", or less with CompileOptions::recompute";
+  const std::string smallest =
+      recomputes ? fmt::format("found, with values computed again, is {}", plan.arena_bytes)
+                 : fmt::format(
+                       "that is feasible is {}, or less with "
+                       "CompileOptions::recompute_to_fit",
+                       plan.arena_bytes);
   throw RunError(fmt::format(
-      "graph \"{}\": the plan to {}{} needs an arena of {} bytes, but the budget is "
-      "{}; the smallest that is feasible is {}{}; largest at its fullest moment are\n  {}",
-      graph, name_of(plan.mode), how, plan.arena_bytes, budget, plan.arena_bytes, less,
+      "graph \"{}\": the plan to {}{} needs an arena of {} bytes, but the budget is {}; "
+      "the smallest {}; largest at its fullest moment are\n  {}",
+      graph, name_of(plan.mode), how, plan.arena_bytes, budget, smallest,
       fmt::join(plan.largest(), "\n  ")));
 }
 

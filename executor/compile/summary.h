@@ -23,7 +23,7 @@ void summarize(Plan& plan);
 void add_sizes(const Memory& memory, Report& report);
 
 /// Throws RunError, which lists the largest values, where the plan of the graph takes more.
-/// `recomputes`: with all paths of `CompileOptions::recompute`.
+/// `recomputes`: though values are computed again.
 void require_within(const PlanReport& plan, std::size_t budget, bool recomputes,
                     const std::string& graph);
 

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <ranges>
+
 #include "graph/ir/error.h"
 
 namespace metronome {
@@ -34,6 +38,30 @@ std::vector<std::string> PlanReport::largest(std::size_t most) const {
   }
   return lines;
 }
+
+namespace {
+
+/// "computed again, for the memory budget: 12 kernels, 340.5 us a step", and the dearest of them.
+std::string describe_recomputed(const std::vector<RecomputedValue>& all, std::size_t most = 10) {
+  double microseconds = 0;
+  std::vector<const RecomputedValue*> dearest;
+  for (const RecomputedValue& value : all) {
+    microseconds += value.microseconds;
+    dearest.push_back(&value);
+  }
+  std::ranges::stable_sort(dearest, std::ranges::greater(), &RecomputedValue::microseconds);
+  std::string text =
+      fmt::format("    computed again, for the memory budget: {} kernel{}, {:.1f} us a step\n",
+                  all.size(), all.size() == 1 ? "" : "s", microseconds);
+  for (const RecomputedValue* value : dearest | std::views::take(most)) {
+    text += fmt::format("      {:<22} {:>9.3f} MiB {:>9.1f} us  {}{}\n", value->type,
+                        mebibytes(value->bytes), value->microseconds, value->path,
+                        value->line.empty() ? "" : fmt::format(" ({})", value->line));
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string name_of(const PlanReport& plan) {
   return fmt::format("{}{}{}{}", name_of(plan.mode),
@@ -73,6 +101,7 @@ std::string to_string(const Report& report) {
     if (p.relayouts > 0) text += fmt::format("    {} copies into other layouts\n", p.relayouts);
     for (const std::string& form : p.forms) text += fmt::format("    {}\n", form);
     for (const std::string& line : p.largest()) text += fmt::format("    {}\n", line);
+    if (!p.recomputed.empty()) text += describe_recomputed(p.recomputed);
   }
   for (const KernelChoice& choice : report.choices) {
     text += fmt::format("  {}\n", to_string(choice));

@@ -56,6 +56,17 @@ struct HeldValue {
   bool operator==(const HeldValue&) const = default;
 };
 
+/// A kernel that runs a second time in each step, for the memory budget, and its price.
+struct RecomputedValue {
+  std::string type;         ///< of its first result: "f32[256, 2048]"
+  std::size_t bytes = 0;    ///< of its results that are not kept
+  std::string path;         ///< of the node
+  std::string line;         ///< where the user asked for it; empty where nobody knows
+  double microseconds = 0;  ///< that the second run takes, as timed or reckoned by compile
+
+  bool operator==(const RecomputedValue&) const = default;
+};
+
 /// One plan of an executable.
 struct PlanReport {
   Mode mode = Mode::train;
@@ -75,6 +86,8 @@ struct PlanReport {
   std::size_t relayouts = 0;  ///< copies from one layout to another
   /// All values in the arena at its fullest moment, largest first.
   std::vector<HeldValue> held;
+  /// The kernels that run again to keep to the memory budget, in the order of these second runs.
+  std::vector<RecomputedValue> recomputed;
   /// On a GPU: the forms that were timed, "one graph, 1 stream: 57.1 us a step, kept".
   std::vector<std::string> forms;
   int graph_nodes = 0;    ///< of the captured graph

@@ -70,8 +70,13 @@ struct CompileOptions {
   /// libtorch, more than the machine has cores are slow but right, and give the bits of a larger
   /// machine; more than 4 for each core, and more than 16, are refused.
   int threads = 0;
-  /// Most bytes of the arena; compile says the smallest that is feasible if it is exceeded.
+  /// Most bytes of the arena. A plan that needs more computes values again where it would keep
+  /// them, those that cost the least time for their bytes: the same bits, and
+  /// `PlanReport::recomputed` tells each with its price. If that is not enough, compile refuses,
+  /// and says the smallest arena that it found.
   std::optional<std::size_t> memory_budget = {};
+  /// False: a plan that needs more than the budget is refused at once.
+  bool recompute_to_fit = true;
   /// How long the planner may search for a smaller arena, for each order that it weighs: a billion
   /// is about a second. The search then goes on to the smallest that is possible. Absent: it ends
   /// within 1 % of the lower bound, or after about half a second.
@@ -79,8 +84,7 @@ struct CompileOptions {
   /// Paths of nodes, or above nodes, that training computes once more for the gradients that read
   /// them, in place of keeping what they made: `{"tower/0", "tower/1"}`. A path may be a glob, as
   /// in Graph::freeze: `{"tower/*"}`. Each scope that it finds is computed again as one. Less
-  /// memory for more time, the same bits (activation checkpointing; Chen et al., 2016). With a
-  /// memory budget only as many of them, from the first on, as it takes to keep to it. `eager`
+  /// memory for more time, the same bits (activation checkpointing; Chen et al., 2016). `eager`
   /// keeps all.
   std::vector<std::string> recompute = {};
   Tune tune = Tune::measure;

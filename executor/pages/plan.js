@@ -65,6 +65,7 @@ function choosePlan(i) {
   showGraph();
   showTime();
   showPasses();
+  showRecomputed();
   showChoices();
   showTable();
 }
@@ -371,6 +372,16 @@ function showPasses() {
   at('passes').replaceChildren(table(['pass', '#nodes before', '#after', 'what changed'], totals.passes.map((pass) =>
     [pass.name, pass.nodes_before, pass.nodes_after,
       pass.ops.map((op) => op.op + ' ' + (op.after > op.before ? '+' : '\u2212') + Math.abs(op.after - op.before)).join(', ') || 'nodes were replaced by others of their op'])));
+}
+
+function showRecomputed() {
+  const all = totals.recomputed || [];
+  at('recomputed-section').hidden = all.length === 0;
+  const sum = all.reduce((us, each) => us + each.microseconds, 0);
+  at('recomputed-about').textContent = all.length.toLocaleString('en') + (all.length === 1 ? ' kernel runs' : ' kernels run') +
+    ' a second time in each step, which takes ' + micros(sum) + ' as compile timed or reckoned it.';
+  at('recomputed').replaceChildren(table(['path', 'line', 'first result', '#bytes not kept', '#time'], all.slice(0, MOST_ROWS).map((each) =>
+    [each.path, each.line, each.type, bytes(each.bytes), micros(each.microseconds)])));
 }
 
 function showChoices() {

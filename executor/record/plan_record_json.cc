@@ -60,9 +60,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelChoice, what, chosen, how, candidates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OpCount, op, before, after)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassReport, name, nodes_before, nodes_after, ops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeldValue, type, bytes, path, line)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecomputedValue, type, bytes, path, line, microseconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanReport, mode, batch, average, kernels_declared, kernels,
                                    arena_bytes, lower_bound, least_bytes, copies, relayouts, held,
-                                   forms, graph_nodes, longest_chain, kernels_in_place,
+                                   recomputed, forms, graph_nodes, longest_chain, kernels_in_place,
                                    unshared_bytes, passes, choices)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, graph, target, isa, threads, compile_seconds,
                                    arena_bytes, storage_bytes, device, device_bytes_io,
@@ -103,8 +104,11 @@ PlanRecord plan_record_of(std::string_view text) {
                              version.dump(), PlanRecord::kVersion));
   }
   try {
-    // Older records have no such member.
-    for (Json& plan : json.at("report").at("plans")) plan.emplace("least_bytes", 0);
+    // Older records have no such members.
+    for (Json& plan : json.at("report").at("plans")) {
+      plan.emplace("least_bytes", 0);
+      plan.emplace("recomputed", Json::array());
+    }
     return json.get<PlanRecord>();
   } catch (const std::exception& error) {  // of JSON's library, and for a name that is none
     throw refuse(error.what());

@@ -18,10 +18,6 @@
 namespace metronome::plan {
 namespace {
 
-std::size_t round_up(std::size_t bytes, std::size_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
 class LifetimeWalk {
  public:
   LifetimeWalk(const ir::Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,

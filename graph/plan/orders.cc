@@ -136,7 +136,7 @@ OrderProblem order_problem(const ir::Graph& graph, const Uses& uses, const Prece
                        std::vector<bool>(uses.runs.size())};
   for (std::int32_t value = 0; value < uses.values(); ++value) {
     if (uses.views[value].root != value || uses.homes[value] != Uses::Home::planned) continue;
-    problem.held[value] = (uses.bytes[value] + alignment - 1) / alignment * alignment;
+    problem.held[value] = round_up(uses.bytes[value], alignment);
   }
   for (std::size_t i = 0; i < precedence.in_place.size(); ++i) {
     if (!precedence.in_place[i]) continue;

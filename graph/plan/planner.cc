@@ -135,7 +135,7 @@ class Planner {
     for (std::size_t step = 0; step < order.size() && !scratch_bytes_.empty(); ++step) {
       const std::int32_t node = order[step];
       if (scratch_bytes_[node] == 0) continue;
-      const std::size_t bytes = (scratch_bytes_[node] + alignment_ - 1) / alignment_ * alignment_;
+      const std::size_t bytes = round_up(scratch_bytes_[node], alignment_);
       const auto now = static_cast<std::int32_t>(step);
       draft.blocks.push_back({now, now, bytes});
       if (guards_.of_node[node] >= 0)

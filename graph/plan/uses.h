@@ -10,6 +10,10 @@
 
 namespace metronome::plan {
 
+inline std::size_t round_up(std::size_t bytes, std::size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
 /// A graph in plain numbers. Values are numbered in node order. A root is a value with bytes of its
 /// own; every value lies in one root, most of them in themselves: a view in what it views, an
 /// operand inside the result that it is a part of (`InsideRule`). Only nodes that run (have a

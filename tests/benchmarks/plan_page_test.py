@@ -164,6 +164,26 @@ class Pages(unittest.TestCase):
         # Alone nothing of it is seen.
         self.assertIn('id="beside" aria-labelledby="beside-title" hidden="">', self.drawn(self.plan("mlp")[1]))
 
+    def test_what_a_budget_computes_again_is_shown_with_its_price(self):
+        record, page = self.plan("transformer")
+        whole = record["report"]["plans"][0]["arena_bytes"]
+        self.assertEqual(record["report"]["plans"][0]["recomputed"], [])
+        if CHROMIUM is not None:
+            self.assertIn('id="recomputed-section" hidden="">', self.drawn(page))
+        record, page = self.plan("transformer", "--memory-budget", f"{whole // 2048}KiB", name="bounded")
+        plan = record["report"]["plans"][0]
+        self.assertLessEqual(plan["arena_bytes"], whole // 2)
+        again = plan["recomputed"]
+        self.assertGreater(len(again), 0)
+        if CHROMIUM is None:
+            return
+        dom = self.drawn(page)
+        self.assertIn('id="recomputed-section">', dom)
+        self.assertRegex(self.text(dom, "recomputed-about"), rf"^{len(again)} kernels run a second time in each step")
+        table = self.text(dom, "recomputed")
+        for value in again:
+            self.assertIn(f"|{value['path']}|", table)
+
     def test_what_it_cannot_stand_beside_is_refused(self):
         def refused(*arguments):
             command = [METRONOME, "plan", "mlp", *arguments]

@@ -347,6 +347,35 @@ TEST_CASE("ranks take rank 0's kernel choices") {
         }) == nothing(2));
 }
 
+TEST_CASE("ranks take rank 0's choice of what is computed again") {
+  const std::string folder =
+      std::getenv("TEST_TMPDIR") == nullptr ? "/tmp" : std::getenv("TEST_TMPDIR");
+  const auto file = [&](int rank) { return fmt::format("{}/again-{}.json", folder, rank); };
+  for (const int rank : {0, 1}) std::filesystem::remove(file(rank));
+  std::vector<std::vector<RecomputedValue>> again(2);
+  CHECK(on_ranks(2, [&](const Own& own) {
+          Graph g("again");
+          Value h = g.input("x", f32, {64, 32});
+          for (int i = 0; i < 6; ++i)
+            h = h + h.through(linear(64)).through(gelu).through(linear(32));
+          g.minimize(mean(square(h)), Sgd{.lr = 0.1});
+          CompileOptions how = options(own);
+          how.tune = Tune::measure;
+          how.tuning_file = file(own->rank());
+          how.memory_budget = compile(g, cpu_replay(), how).report().arena_bytes * 7 / 10;
+          Executable step = compile(g, cpu_replay(), how);
+          CHECK(step.report().arena_bytes <= *how.memory_budget);
+          again[static_cast<std::size_t>(own->rank())] = step.report().plan(train).recomputed;
+          step.run({{"x", at::ones({64, 32})}});
+        }) == nothing(2));
+  const auto same = [](const RecomputedValue& a, const RecomputedValue& b) {
+    return a.path == b.path && a.bytes == b.bytes;
+  };
+  CHECK(!again[0].empty());
+  CHECK(std::ranges::equal(again[0], again[1], same));
+  CHECK_FALSE(std::filesystem::exists(file(1)));
+}
+
 TEST_CASE("a mean over some of the rows is weighted by how many they are") {
   // Rank 0 has one row that counts, rank 1 three.
   const at::Tensor x = at::arange(24, at::kDouble).sin().reshape({8, 3});

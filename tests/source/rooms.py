@@ -21,7 +21,7 @@ _GRAPH = {
     "graph/emit": ["graph/ir", "graph/control"],
     "graph/builder": ["graph/ir", "graph/control", "graph/emit"],
     "graph/passes/walk": ["graph/ir", "graph/emit"],
-    "graph/passes": ["graph/ir", "graph/control", "graph/emit", "graph/passes/walk"],
+    "graph/passes": ["graph/ir", "graph/control", "graph/emit", "graph/passes/walk", "graph/plan:data"],
     "graph/passes/training": ["graph/ir", "graph/control", "graph/emit", "graph/passes", "graph/passes/walk"],
     "graph/plan:data": ["graph/ir"],
     "graph/plan": ["graph/ir", "graph/control", "graph/plan:data"],
@@ -206,7 +206,7 @@ _TORCH = re.compile(r"^[ \t]*#[ \t]*include[ \t]+<((?:ATen|c10|torch)/[^>]+)>", 
 _WHOLE = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]+<(ATen/(?:ATen|Functions|NativeFunctions|Operators)\.h|torch/\w+\.h)>", re.M
 )
-_PLAN_DATA = {"graph/plan/schedule.h", "graph/plan/memory_plan.h"}
+_PLAN_DATA = {"graph/plan/schedule.h", "graph/plan/memory_plan.h", "graph/plan/recomputation.h"}
 _OP = {f"graph/ir/{file}" for file in ("error.cc", "error.h", "ids.h", "op.h", "type.cc", "type.h")}
 # Who may include graph/ir may include these, too.
 _BELOW_IR = {"graph/ir:half", "graph/ir:op", "graph/rules"}

@@ -237,8 +237,8 @@ TEST_CASE("options that cannot be met") {
       compile(s.g, cpu_replay(), options),
       fmt::format(
           "graph \"scaled\": the plan to train needs an arena of {} bytes, but the budget is "
-          "1; the smallest that is feasible is {}, or less with CompileOptions::recompute; largest "
-          "at its fullest moment are\n  {}",
+          "1; the smallest found, with values computed again, is {}; largest at its fullest moment "
+          "are\n  {}",
           need, need, fmt::join(whole.plan(train).largest(), "\n  "))
           .c_str(),
       RunError);

@@ -96,7 +96,7 @@ TEST_CASE("values that are computed again take no room in between") {
   CHECK(again.report.kernels > keeps.report.kernels);
 }
 
-TEST_CASE("compile computes again what is named, and under a budget as little as it takes") {
+TEST_CASE("compile computes again what is named") {
   const Model model;
   const auto arena = [&](const CompileOptions& options) {
     return compile(model.g, cpu_replay(), options).report().arena_bytes;
@@ -104,30 +104,7 @@ TEST_CASE("compile computes again what is named, and under a budget as little as
   CompileOptions options = plain_options();
   const std::size_t keeps = arena(options);
   options.recompute = blocks();
-  const std::size_t again = arena(options);
-  CHECK(again < 0.7 * static_cast<double>(keeps));
-  std::vector<std::size_t> by_count = {keeps};
-  for (std::size_t count = 1; count <= blocks().size(); ++count) {
-    CompileOptions first = plain_options();
-    first.recompute = blocks();
-    first.recompute.resize(count);
-    by_count.push_back(arena(first));
-  }
-  CHECK(by_count.back() == again);
-  for (const std::size_t budget : by_count) {
-    options.memory_budget = budget;
-    CHECK(arena(options) ==
-          *std::ranges::find_if(by_count, [&](std::size_t bytes) { return bytes <= budget; }));
-  }
-  const std::size_t least = *std::ranges::min_element(by_count);
-  options.memory_budget = least - 1;
-  CHECK(error_of<RunError>([&] { arena(options); })
-            .starts_with(fmt::format("graph \"chain\": the plan to train needs an arena of {} "
-                                     "bytes, but the budget is {}; "
-                                     "the smallest that is feasible is {} with the paths of "
-                                     "CompileOptions::recompute; largest",
-                                     least, least - 1, least)));
-  options.memory_budget = {};
+  CHECK(arena(options) < 0.7 * static_cast<double>(keeps));
   for (const std::string wrong : {"", "bl", "nowhere/2", "block?/nowhere", "x"}) {
     options.recompute = {wrong};
     CHECK(error_of<RunError>([&] { arena(options); }) ==
@@ -155,10 +132,7 @@ TEST_CASE("a glob names each scope that it finds, as one segment each") {
   const auto arena = [&](const CompileOptions& options) {
     return compile(model.g, cpu_replay(), options).report().arena_bytes;
   };
-  const std::size_t again = arena(by_glob);
-  CHECK(again == arena(by_path));
-  by_glob.memory_budget = again;
-  CHECK(arena(by_glob) <= again);
+  CHECK(arena(by_glob) == arena(by_path));
 }
 
 TEST_CASE("clones keep their key and stay apart from what they are clones of") {
