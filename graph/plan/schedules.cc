@@ -1,6 +1,7 @@
 #include "graph/plan/schedules.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "graph/control/exclusions.h"
@@ -8,6 +9,7 @@
 #include "graph/plan/orders.h"
 #include "graph/plan/precedence.h"
 #include "graph/plan/uses.h"
+#include "graph/rules/prompt.h"
 
 namespace metronome::plan {
 
@@ -15,6 +17,8 @@ namespace {
 
 /// How much higher the peak may be for few regions, where a region costs something.
 constexpr double kSlackForFewRegions = 1.1;
+/// The work of lowering peaks, of all orders together: some hundredths of a second.
+constexpr std::size_t kLowerWork = 2'000'000;
 
 /// By peak bytes, the earlier one of equals first, each order once.
 std::vector<Schedule> sort_distinct(std::vector<Schedule> schedules) {
@@ -58,6 +62,19 @@ std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings
        }) {
     found.push_back(scheduled(running));
     if (regions) together.push_back(scheduled(regions_together(problem, graph, running)));
+  }
+  const bool prompt = std::ranges::any_of(
+      graph.nodes(), [](const Node& node) { return node.op->ask<PromptRule>(); });
+  // An order of fewer bytes may wait at once for what goes on beside the step. By default none is
+  // searched for: it may need copies that others save, and make longer chains.
+  if (settings.plan_work.value_or(0) > 0 && (settings.skips || !regions) && !prompt) {
+    std::size_t work = kLowerWork;
+    for (const Schedule& each : sort_distinct(found)) {
+      std::vector<std::int32_t> running;
+      std::ranges::copy_if(each.order, std::back_inserter(running),
+                           [&](std::int32_t node) { return uses.runs[node]; });
+      found.push_back(scheduled(lower_peak(problem, graph, std::move(running), work)));
+    }
   }
   if (settings.skips || !regions) {
     // Skipping is a jump, which costs nothing; few regions are welcome all the same.
