@@ -109,7 +109,7 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_option("--memory-budget", arguments->memory_budget,
                    "Most bytes of the arena, as 67108864 or 64MiB: values are computed again to "
                    "keep to it, each with its price")
-      ->transform(CLI::AsSizeValue(true));
+      ->transform(byte_count());
   verb->add_option("--dot", arguments->dot, "Write the declared graph for graphviz to a file");
   verb->add_flag("--print", arguments->print, "Print the declared graph, one line a node");
   verb->add_flag("--profile", arguments->profile,

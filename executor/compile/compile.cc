@@ -189,11 +189,14 @@ Plan plan_within_budget(const PlanInput& declared, Mode mode, const Backend& bac
   auto [plan, told] = choose_plan(declared, mode, backend, options, report);
   report = std::move(told);
   const std::optional<std::size_t> budget = options.memory_budget;
-  if (budget && options.recompute_to_fit && plan.memory.arena_bytes > *budget) {
+  const TriedBudget tried{.whole_bytes = plan.memory.arena_bytes,
+                          .recomputed = options.recompute_to_fit && backend.computes_again(),
+                          .may_recompute = backend.computes_again()};
+  if (budget && tried.recomputed && tried.whole_bytes > *budget) {
     const Settings settings = settings_for(declared, settings_of(backend, mode), options);
     plan = fit_to_budget(plan, *budget, settings, backend.kernels(), options, report);
   }
-  if (budget) require_within(plan.report, *budget, options.recompute_to_fit, declared.graph.name());
+  if (budget) require_within(plan.report, *budget, tried, declared.graph.name());
   report.arena_bytes = std::max(report.arena_bytes, plan.report.arena_bytes);
   report.plans.push_back(plan.report);
   return std::move(plan);

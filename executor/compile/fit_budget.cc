@@ -140,7 +140,7 @@ class BudgetFitter {
         machine_(kernels.machine()),
         times_(kernels, options),
         base_{plan} {
-    hasty_.plan_work = std::min(kHastyWork, settings.plan_work.value_or(kHastyWork));
+    hasty_.plan_work = 0;
   }
 
   Plan run() {
@@ -154,10 +154,11 @@ class BudgetFitter {
       if (fits(repeated)) return std::move(repeated.plan);
     }
     FittedPlan chosen = search_layout(choose(budget_));
-    if (!fits(chosen) && least_ < chosen.arena()) {
-      // Some attempt came lower: the smallest, if a budget of as many bytes finds it again.
-      FittedPlan lower = choose(least_);
-      if (lower.arena() < chosen.arena()) chosen = std::move(lower);
+    // The smallest is told: a budget of a byte less may lead to a smaller one.
+    for (int i = 0; i < kAttempts && !fits(chosen) && chosen.arena() > 0; ++i) {
+      FittedPlan lower = choose(chosen.arena() - 1);
+      if (lower.arena() >= chosen.arena()) break;
+      chosen = std::move(lower);
     }
     if (file && fits(chosen)) {
       file->add(key, chosen.rounds, timed_under_load(watch, true, report_.timed_under_load));
@@ -169,8 +170,8 @@ class BudgetFitter {
  private:
   static constexpr int kAttempts = 4;
   static constexpr int kRounds = 4;
-  /// The work of a search for a layout in each attempt; what is chosen is searched in full.
-  static constexpr std::size_t kHastyWork = 20'000'000;
+  /// The work of all choices together, some seconds, and the part of what is left that one may use.
+  static constexpr std::size_t kWork = 600'000'000, kPart = 4;
   /// An arena that leaves no more of the budget than this part is not worth another attempt.
   static constexpr double kNear = 0.02;
   /// The next limit where one was not reached: a lower one leads to other choices.
@@ -219,16 +220,17 @@ class BudgetFitter {
     FittedPlan made = base_;
     std::size_t peak = SIZE_MAX;
     for (int round = 0; round < kRounds && peak > limit; ++round) {
+      const std::size_t work = work_ / kPart;
+      work_ -= work;
       const plan::ChosenRecomputation chosen = plan::choose_recomputed(
           made.plan.graph, made.plan.schedule, made.plan.scratch_bytes,
-          [&](std::int32_t node) { return times_.of(made.plan, node); }, limit, hasty_);
+          [&](std::int32_t node) { return times_.of(made.plan, node); }, limit, work, hasty_);
       peak = chosen.peak_bytes;
       if (chosen.made.clones.empty()) break;
       FittedPlan next = with_clones(made, chosen.made, hasty_, times_);
       if (next.arena() >= made.arena()) break;
       made = std::move(next);
     }
-    least_ = std::min(least_, made.arena());
     return {std::move(made), peak};
   }
 
@@ -264,13 +266,13 @@ class BudgetFitter {
 
   const std::size_t budget_;
   const Settings& settings_;
-  Settings hasty_;  // of attempts
+  Settings hasty_;  // of attempts: layouts are not searched for
+  std::size_t work_ = kWork;
   const CompileOptions& options_;
   Report& report_;
   const std::string machine_;
   KernelTimes times_;
   const FittedPlan base_;
-  std::size_t least_ = SIZE_MAX;  // the smallest arena of all attempts
 };
 
 }  // namespace

@@ -69,21 +69,25 @@ void add_sizes(const Memory& memory, Report& report) {
   }
 }
 
-void require_within(const PlanReport& plan, std::size_t budget, bool recomputes,
+void require_within(const PlanReport& plan, std::size_t budget, const TriedBudget& tried,
                     const std::string& graph) {
   if (plan.arena_bytes <= budget) return;
   std::string how = plan.average.empty() ? "" : fmt::format(" with \"{}\"", plan.average);
   if (!plan.batch.empty()) how += fmt::format(" at batch shape {}", plan.batch);
-  const std::string smallest =
-      recomputes ? fmt::format("found, with values computed again, is {}", plan.arena_bytes)
-                 : fmt::format(
-                       "that is feasible is {}, or less with "
-                       "CompileOptions::recompute_to_fit",
-                       plan.arena_bytes);
+  std::string smallest = fmt::format("that is feasible is {}", plan.arena_bytes);
+  if (tried.recomputed) {
+    smallest = fmt::format("found, with values computed again, is {}", plan.arena_bytes);
+  } else if (tried.may_recompute) {
+    smallest += ", or less with CompileOptions::recompute_to_fit";
+  }
+  // Products of many steps need all their operands at once.
+  const bool gathers =
+      std::ranges::find(plan.passes, "gather", &PassReport::name) != plan.passes.end();
+  if (gathers) smallest += ", or less with METRONOME_WITHOUT=gather, which rounds otherwise";
   throw RunError(fmt::format(
       "graph \"{}\": the plan to {}{} needs an arena of {} bytes, but the budget is {}; "
       "the smallest {}; largest at its fullest moment are\n  {}",
-      graph, name_of(plan.mode), how, plan.arena_bytes, budget, smallest,
+      graph, name_of(plan.mode), how, tried.whole_bytes, budget, smallest,
       fmt::join(plan.largest(), "\n  ")));
 }
 

@@ -22,9 +22,15 @@ void summarize(Plan& plan);
 /// Adds the bytes of storages and the elements of parameters.
 void add_sizes(const Memory& memory, Report& report);
 
+/// How a plan came to its arena under a memory budget.
+struct TriedBudget {
+  std::size_t whole_bytes = 0;  ///< of the arena in which nothing is computed again
+  bool recomputed = false;      ///< values are computed again, or that was tried
+  bool may_recompute = false;   ///< the target can
+};
+
 /// Throws RunError, which lists the largest values, where the plan of the graph takes more.
-/// `recomputes`: though values are computed again.
-void require_within(const PlanReport& plan, std::size_t budget, bool recomputes,
+void require_within(const PlanReport& plan, std::size_t budget, const TriedBudget& tried,
                     const std::string& graph);
 
 }  // namespace metronome::executor::compile

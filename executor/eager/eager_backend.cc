@@ -41,6 +41,7 @@ class EagerBackend final : public Backend {
 
   std::string name() const override { return on_host() ? "eager" : "eager on a GPU"; }
   bool observes() const override { return on_host(); }
+  bool computes_again() const override { return false; }
 
   void require(const ir::Graph& declared, std::span<const Mode> modes) const override {
     if (std::ranges::find(modes, Mode::train) == modes.end()) return;

@@ -39,6 +39,8 @@ class Backend {
     static_cast<void>(declared), static_cast<void>(modes);
   }
   virtual const Kernels& kernels() const = 0;
+  /// Whether its engine runs plans as they are, so that values may be computed again in them.
+  virtual bool computes_again() const { return true; }
   /// Whether its engine shows steps to `CompileOptions::observer`.
   virtual bool observes() const { return false; }
 

@@ -51,8 +51,9 @@ std::string describe_recomputed(const std::vector<RecomputedValue>& all, std::si
   }
   std::ranges::stable_sort(dearest, std::ranges::greater(), &RecomputedValue::microseconds);
   std::string text =
-      fmt::format("    computed again, for the memory budget: {} kernel{}, {:.1f} us a step\n",
-                  all.size(), all.size() == 1 ? "" : "s", microseconds);
+      fmt::format("    computed again, for the memory budget: {} kernel{}, {:.1f} us a step{}\n",
+                  all.size(), all.size() == 1 ? "" : "s", microseconds,
+                  all.size() > most ? fmt::format("; the {} dearest", most) : "");
   for (const RecomputedValue* value : dearest | std::views::take(most)) {
     text += fmt::format("      {:<22} {:>9.3f} MiB {:>9.1f} us  {}{}\n", value->type,
                         mebibytes(value->bytes), value->microseconds, value->path,

@@ -31,13 +31,15 @@ struct DroppedRoots {
 
 class RecomputationSearch {
  public:
-  RecomputationSearch(RecomputeModel& model, std::size_t limit) : model_(model), limit_(limit) {}
+  RecomputationSearch(RecomputeModel& model, std::size_t limit, std::size_t work)
+      : model_(model), limit_(limit), work_(work) {}
 
   DroppedRoots run() {
-    best_ = {0, Dropped(model_.roots()), model_.sketch(0, Dropped(model_.roots()), limit_)};
+    best_ = {0, Dropped(model_.roots()), sketch(Dropped(model_.roots()))};
     if (best_.sketch.peak_bytes <= limit_) return best_;
     std::set<std::int32_t> splits{best_.sketch.peak};
     splits.insert(model_.behind_losses().begin(), model_.behind_losses().end());
+    work_ /= splits.size();  // for each
     for (const std::int32_t split : splits) choose_at(split);
     return best_;
   }
@@ -64,8 +66,14 @@ class RecomputationSearch {
   }
 
   DroppedRoots make_choice(Dropped dropped) {
-    const Sketch sketch = model_.sketch(split_, dropped, limit_);
-    return {split_, std::move(dropped), sketch};
+    const Sketch made = sketch(dropped);
+    return {split_, std::move(dropped), made};
+  }
+
+  Sketch sketch(const Dropped& dropped) {
+    const std::size_t runs = static_cast<std::size_t>(model_.places()) + model_.clones();
+    left_ -= std::min(left_, runs);
+    return model_.sketch(split_, dropped, limit_);
   }
 
   bool fits(const Sketch& sketch) const { return sketch.peak_bytes <= limit_; }
@@ -155,9 +163,10 @@ class RecomputationSearch {
       dropped[root] = model_.may_drop(root, split_);
     }
     for (const std::int32_t root : crossing_) dropped[root] = false;
-    Sketch now = model_.sketch(split_, dropped, limit_);
+    Sketch now = sketch(dropped);
     std::vector<std::int32_t> left = crossing_;
-    while (!fits(now)) {
+    left_ = work_ / kShares;
+    while (!fits(now) && left_ > 0) {
       // The most bytes for a second come first; as they stand alone.
       std::ranges::stable_sort(left,
                                [&](std::int32_t a, std::int32_t b) { return worth(a) > worth(b); });
@@ -165,16 +174,15 @@ class RecomputationSearch {
       std::int32_t chosen = -1;
       double highest = 0;
       Sketch then;
-      for (std::size_t i = 0; i < left.size() && (i < tried || chosen < 0); ++i) {
+      for (std::size_t i = 0; i < left.size() && (i < tried || chosen < 0) && left_ > 0; ++i) {
         dropped[left[i]] = true;
-        const Sketch sketch = model_.sketch(split_, dropped, limit_);
+        const Sketch one = sketch(dropped);
         dropped[left[i]] = false;
-        if (sketch.excess >= now.excess) continue;
-        const double price =
-            limit_ == 0 ? 1 : std::max(sketch.seconds - now.seconds, 0.0) + kInstant;
-        const double gain = static_cast<double>(now.excess - sketch.excess) / price;
+        if (one.excess >= now.excess) continue;
+        const double price = limit_ == 0 ? 1 : std::max(one.seconds - now.seconds, 0.0) + kInstant;
+        const double gain = static_cast<double>(now.excess - one.excess) / price;
         if (chosen >= 0 && gain <= highest) continue;
-        chosen = static_cast<std::int32_t>(i), highest = gain, then = sketch;
+        chosen = static_cast<std::int32_t>(i), highest = gain, then = one;
       }
       if (chosen < 0) break;
       dropped[left[chosen]] = true;
@@ -198,14 +206,15 @@ class RecomputationSearch {
     }
     std::ranges::stable_sort(roots,
                              [&](std::int32_t a, std::int32_t b) { return worth(a) < worth(b); });
-    for (int round = 0; round < kRounds; ++round) {
+    left_ = work_ / kShares;
+    for (int round = 0; round < kRounds && left_ > 0; ++round) {
       bool changed = false;
       for (const std::int32_t root : roots) {
-        if (!choice.dropped[root]) continue;
+        if (!choice.dropped[root] || left_ == 0) continue;
         choice.dropped[root] = false;
-        const Sketch sketch = model_.sketch(split_, choice.dropped, limit_);
-        if (is_better(sketch, choice.sketch)) {
-          choice.sketch = sketch;
+        const Sketch kept = sketch(choice.dropped);
+        if (is_better(kept, choice.sketch)) {
+          choice.sketch = kept;
           changed = true;
         } else {
           choice.dropped[root] = true;
@@ -219,10 +228,14 @@ class RecomputationSearch {
   static constexpr std::size_t kCuts = 3;   // that are bettered, of each split
   static constexpr std::size_t kTried = 8;  // roots that are weighed before one is dropped
   static constexpr int kRounds = 3;         // in which roots are kept again
+  /// The work is divided: dropping one by one, and keeping again what that and each cut drop.
+  static constexpr std::size_t kShares = 2 + kCuts;
   static constexpr double kInstant = 1e-7;  // seconds of a kernel that takes none
 
   RecomputeModel& model_;
   const std::size_t limit_;
+  std::size_t work_;      // of each split
+  std::size_t left_ = 0;  // of the share that is used now
   std::int32_t split_ = 0;
   std::vector<std::int32_t> crossing_;
   std::vector<std::size_t> going_on_;  // of the split `going_on_of_`
@@ -235,9 +248,9 @@ class RecomputationSearch {
 ChosenRecomputation choose_recomputed(const ir::Graph& graph, const Schedule& schedule,
                                       const std::vector<std::size_t>& scratch_bytes,
                                       const SecondsOfNode& seconds, std::size_t limit,
-                                      const Settings& settings) {
+                                      std::size_t work, const Settings& settings) {
   RecomputeModel model(graph, schedule, scratch_bytes, seconds, settings);
-  const DroppedRoots choice = RecomputationSearch(model, limit).run();
+  const DroppedRoots choice = RecomputationSearch(model, limit, work).run();
   return {model.describe(choice.split, choice.dropped), choice.sketch.peak_bytes,
           choice.sketch.seconds};
 }

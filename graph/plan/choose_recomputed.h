@@ -20,11 +20,12 @@ struct ChosenRecomputation {
 
 /// Returns the choice that takes the fewest seconds of those found whose peak is at most `limit`
 /// bytes; where there is none, the one of the lowest peak. Without clones where nothing helps. With
-/// a limit of 0 seconds decide nothing. `scratch_bytes` has one entry per node. Deterministic.
+/// a limit of 0 seconds decide nothing. `scratch_bytes` has one entry per node. `work` bounds the
+/// runs of nodes that are looked at: a hundred million take about a second. Deterministic.
 ChosenRecomputation choose_recomputed(const ir::Graph& graph, const Schedule& schedule,
                                       const std::vector<std::size_t>& scratch_bytes,
                                       const SecondsOfNode& seconds, std::size_t limit,
-                                      const Settings& settings);
+                                      std::size_t work, const Settings& settings);
 
 /// The same choice again, known by its split and by what it drops.
 Recomputation repeat_recomputation(const ir::Graph& graph, const Schedule& schedule,

@@ -102,7 +102,7 @@ class Planner {
       const bool close = limits_.enough ? best->placement.bytes <= draft.peak.bytes
                                         : near_peak(best->placement.bytes, draft.peak.bytes);
       if (close) continue;
-      if (searched++ == kSearched) break;
+      if (searched++ == kSearched || limits_.work == 0) break;
       draft.placement = place(draft.blocks, guards_.excludes, Effort::search, limits_);
       if (draft.placement.bytes < best->placement.bytes) best = &draft;
     }

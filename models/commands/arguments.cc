@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <iterator>
+#include <limits>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -53,6 +57,28 @@ CLI::Validator whole_number(long long low, long long high) {
     const bool whole = error == std::errc() && end == text.data() + text.size();
     if (whole && number >= low && number <= high) return "";
     return fmt::format("\"{}\" is no whole number from {} to {}", text, low, high);
+  };
+  return {check, ""};
+}
+
+CLI::Validator byte_count() {
+  struct Unit {
+    std::string_view name;
+    unsigned long long bytes;
+  };
+  static constexpr Unit kUnits[] = {
+      {"", 1},       {"B", 1},          {"KiB", 1ull << 10},  {"MiB", 1 << 20}, {"GiB", 1ull << 30},
+      {"KB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}};
+  const auto check = [](std::string& text) -> std::string {
+    unsigned long long number = 0;
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, number);
+    const auto* unit = std::ranges::find(kUnits, std::string_view(end, last), &Unit::name);
+    const bool fits = error == std::errc() && unit != std::end(kUnits) &&
+                      number <= std::numeric_limits<std::int64_t>::max() / unit->bytes;
+    if (!fits) return fmt::format("\"{}\" is no number of bytes, as 67108864, 64MiB or 64MB", text);
+    text = std::to_string(number * unit->bytes);
+    return "";
   };
   return {check, ""};
 }

@@ -40,6 +40,8 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::string& wh
 
 /// "12" from low to high.
 CLI::Validator whole_number(long long low, long long high);
+/// Bytes, as 67108864, 64MiB or 64MB; the argument becomes the whole number.
+CLI::Validator byte_count();
 /// "0.001", above zero.
 CLI::Validator positive_number();
 /// "8080", "0.0.0.0:8080" or "[::1]:8080".

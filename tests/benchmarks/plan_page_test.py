@@ -184,6 +184,14 @@ class Pages(unittest.TestCase):
         for value in again:
             self.assertIn(f"|{value['path']}|", table)
 
+    def test_what_is_no_number_of_bytes_is_no_budget(self):
+        for wrong in ("-1", "18446744073709551616", "1e3", "abc", "64 MiB", "9999999999GiB", ""):
+            command = [METRONOME, "plan", "mlp", f"--memory-budget={wrong}"]
+            outcome = subprocess.run(command, capture_output=True, text=True)
+            self.assertEqual(outcome.returncode, 2)
+            said = f'"{wrong}" is no number of bytes, as 67108864, 64MiB or 64MB'
+            self.assertIn(said if wrong else "--memory-budget", outcome.stderr)
+
     def test_what_it_cannot_stand_beside_is_refused(self):
         def refused(*arguments):
             command = [METRONOME, "plan", "mlp", *arguments]

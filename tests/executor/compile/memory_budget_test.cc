@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -126,9 +127,9 @@ TEST_CASE("what is computed again is told with its price, in the report and its 
   CHECK(std::ranges::any_of(again, [](const RecomputedValue& value) { return value.bytes > 0; }));
   const std::string text = to_string(kept.report());
   CAPTURE(text);
-  CHECK(text.find(
-            fmt::format("    computed again, for the memory budget: {} kernels, {:.1f} us a step\n",
-                        again.size(), microseconds)) != std::string::npos);
+  CHECK(text.find(fmt::format("    computed again, for the memory budget: {} kernels, {:.1f} us a "
+                              "step; the 10 dearest\n",
+                              again.size(), microseconds)) != std::string::npos);
   const auto dearest = std::ranges::max_element(again, {}, &RecomputedValue::microseconds);
   CHECK(text.find(fmt::format("{:>9.1f} us  {} ({})\n", dearest->microseconds, dearest->path,
                               dearest->line)) != std::string::npos);
@@ -144,10 +145,10 @@ TEST_CASE("a budget below the smallest is refused, and the smallest is not") {
   options.memory_budget = 2;
   const std::string text = error_of<RunError>([&] { compile(tower.g, cpu_replay(), options); });
   CHECK(text.starts_with(fmt::format(
-      "graph \"tower\": the plan to train needs an arena of {0} bytes, but the budget is 2; the "
-      "smallest found, with values computed again, is {0}; largest at its fullest moment are\n  "
+      "graph \"tower\": the plan to train needs an arena of {} bytes, but the budget is 2; the "
+      "smallest found, with values computed again, is {}; largest at its fullest moment are\n  "
       "f32[64, 32]                0.008 MiB  block",
-      smallest)));
+      whole, smallest)));
   options.recompute_to_fit = false;
   options.memory_budget = whole;
   CHECK(compile(tower.g, cpu_replay(), options).report().arena_bytes == whole);
@@ -158,6 +159,52 @@ TEST_CASE("a budget below the smallest is refused, and the smallest is not") {
                 "{1}; the smallest that is feasible is {0}, or less with "
                 "CompileOptions::recompute_to_fit; largest at its fullest moment are\n  ",
                 whole, whole - 1)));
+}
+
+TEST_CASE("eager keeps all, and is refused a budget that its values do not fit") {
+  const Tower tower;
+  CompileOptions options = plain_options();
+  const std::size_t whole = compile(tower.g, eager(), options).report().arena_bytes;
+  options.memory_budget = whole - 1;
+  CHECK(error_of<RunError>([&] { compile(tower.g, eager(), options); })
+            .starts_with(fmt::format(
+                "graph \"tower\": the plan to train needs an arena of {0} bytes, but the budget is "
+                "{1}; the smallest that is feasible is {0}; largest at its fullest moment are\n  ",
+                whole, whole - 1)));
+}
+
+/// h = tanh(linear(h) + x), many times: one product takes the gradients of all of them.
+Graph unrolled(int times) {
+  Graph g("unrolled");
+  const Value x = g.input("x", f32, {32, 64});
+  const Layer body = [&](Value h) { return tanh(h.through(linear(64)) + x); };
+  g.minimize(mse_loss(x.loop(body).times(times), x), Adam{.lr = 1e-3});
+  return g;
+}
+
+TEST_CASE("products of many steps that stand in the way are told, and the way out leads on") {
+  const Graph g = unrolled(60);
+  CompileOptions options = plain_options();
+  const std::size_t whole = compile(g, cpu_replay(), options).report().arena_bytes;
+  options.memory_budget = whole / 4;
+  const std::string text = error_of<RunError>([&] { compile(g, cpu_replay(), options); });
+  CAPTURE(text);
+  CHECK(text.find(", or less with METRONOME_WITHOUT=gather, which rounds otherwise; ") !=
+        std::string::npos);
+  ::setenv("METRONOME_WITHOUT", "gather", 1);
+  CHECK(compile(g, cpu_replay(), options).report().arena_bytes <= whole / 4);
+  ::unsetenv("METRONOME_WITHOUT");
+}
+
+TEST_CASE("a long graph is fitted to a budget within seconds") {
+  const Graph g = unrolled(500);
+  CompileOptions options = plain_options();
+  ::setenv("METRONOME_WITHOUT", "gather", 1);
+  options.memory_budget = compile(g, cpu_replay(), options).report().arena_bytes / 2;
+  const Report report = compile(g, cpu_replay(), options).report();
+  ::unsetenv("METRONOME_WITHOUT");
+  MESSAGE("compiled in ", report.compile_seconds, " s");
+  CHECK(report.compile_seconds < 60);
 }
 
 TEST_CASE("all plans keep to the budget, those that evaluate and those of other shapes, too") {

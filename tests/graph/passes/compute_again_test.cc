@@ -115,7 +115,7 @@ TEST_CASE("nothing is computed again within the limit, and as little as it takes
   const ir::Graph graph = chain();
   const plan::Schedule schedule = as_declared(graph);
   const auto chosen = [&](std::size_t limit) {
-    return plan::choose_recomputed(graph, schedule, {}, one_second, limit, {});
+    return plan::choose_recomputed(graph, schedule, {}, one_second, limit, 1'000'000, {});
   };
   const std::size_t held = held_by(graph, schedule);
   CHECK(held == 256 + 256 + 64 + 256);
