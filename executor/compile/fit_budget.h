@@ -13,7 +13,7 @@ namespace metronome::executor::compile {
 
 /// Returns a plan of the same step that computes values again where it would keep them, and whose
 /// arena takes at most the budget, for the least time that was found; where none keeps to the
-/// budget, the smallest, which does not depend on the budget. `settings` are those that the plan
+/// budget, the smallest that was found. `settings` are those that the plan
 /// was made with. Kernels that may run again are timed (`Tune::measure`), else reckoned by
 /// operations and bytes. The tuning file keeps the choice, so that other processes, and other
 /// ranks, make the same.

@@ -77,7 +77,8 @@ struct CompileOptions {
   std::optional<std::size_t> memory_budget = {};
   /// False: a plan that needs more than the budget is refused at once.
   bool recompute_to_fit = true;
-  /// How long the planner may search for a smaller arena, for each order that it weighs: a billion
+  /// How long the planner may search for a smaller arena, for each order that it weighs, once nodes
+  /// are moved away from the order's fullest moment: a billion
   /// is about a second. The search then goes on to the smallest that is possible. Absent: it ends
   /// within 1 % of the lower bound, or after about half a second.
   std::optional<std::size_t> plan_work = {};

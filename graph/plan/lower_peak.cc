@@ -3,13 +3,14 @@
 //
 //   delay    what makes a value that is first read behind the moment, and, if that helps, what only
 //            this needs, goes to just before the first that needs it
+//   branch   the same with all up to the moment that needs it
 //   hasten   all that still reads a value, and what these need, goes to just before the moment
 //
 //   order    a b c | d e        | the fullest moment: a is read by e alone
 //   delayed  b c | d a e
 //
 // Moves keep the precedence by construction. The best one is made, as long as one lowers the peak,
-// or the bytes above the limit, the peak's least alignment less, summed over all moments.
+// or the bytes at that height, summed over all moments.
 #include "graph/plan/orders.h"
 
 #include <algorithm>

@@ -67,7 +67,6 @@ class RecomputeModel {
     std::vector<std::int32_t> reads = {}, makes = {};               // roots in the arena
     std::vector<std::pair<std::int32_t, std::int32_t>> takes = {};  // made root, read root
     std::size_t scratch = 0;
-    std::size_t beside = 0;   // bytes of results that lie elsewhere, but in the arena for a clone
     double seconds = -1;      // below 0: not asked for yet
     std::int32_t latest = 0;  // the last place before which a clone may run
     bool again = true;        // it may run a second time
