@@ -18,22 +18,33 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "graph/control/regions.h"
 
 namespace metronome::control {
 
-Exclusions::Exclusions(std::int32_t guards)
-    : excluded_(static_cast<std::size_t>(guards), std::vector<bool>(guards)), tied_(guards) {
-  std::iota(tied_.begin(), tied_.end(), 0);
+Exclusions::Exclusions(std::int32_t guards) : excluded_(guards), tied_(guards) {
+  for (std::int32_t guard = 0; guard < guards; ++guard) {
+    tied_[guard] = guard;
+    ties_.push_back({guard});
+  }
 }
 
 void Exclusions::add(std::int32_t a, std::int32_t b) {
-  excluded_[a][b] = excluded_[b][a] = true;
-  const std::int32_t from = tied_[b], to = tied_[a];
-  if (from != to) std::ranges::replace(tied_, from, to);
+  if ((*this)(a, b)) return;
+  const auto insert = [&](std::int32_t guard, std::int32_t other) {
+    std::vector<std::int32_t>& of = excluded_[guard];
+    of.insert(std::ranges::lower_bound(of, other), other);
+  };
+  insert(a, b);
+  if (a != b) insert(b, a);
+  std::int32_t to = tied_[a], from = tied_[b];
+  if (from == to) return;
+  if (ties_[from].size() > ties_[to].size()) std::swap(from, to);
+  for (const std::int32_t guard : ties_[from]) tied_[guard] = to;
+  ties_[to].insert(ties_[to].end(), ties_[from].begin(), ties_[from].end());
+  ties_[from] = {};
 }
 
 HeaviestGuards::HeaviestGuards(const Exclusions& excludes)
@@ -217,19 +228,23 @@ NumberedGuards number_guards(const std::vector<Node>& nodes, const Settings& set
   const std::vector<Region> of(distinct.begin(), distinct.end());
   const Exclusions pairs = excluding(regions, of);
 
-  std::vector<std::int32_t> kept;  // [number] its essence
+  std::vector<std::vector<std::int32_t>> kept(of.size());  // [essence] numbers
+  std::int32_t numbers = 0;
   auto region = asked.begin();
   for (auto& guard : number) {
     const auto found = std::ranges::lower_bound(of, essence.at(*region++)) - of.begin();
-    if (!pairs.any(static_cast<std::int32_t>(found))) continue;
-    guard.second = static_cast<std::int32_t>(kept.size());
-    kept.push_back(static_cast<std::int32_t>(found));
+    if (pairs.of(static_cast<std::int32_t>(found)).empty()) continue;
+    guard.second = numbers++;
+    kept[found].push_back(guard.second);
   }
-  result.excludes = Exclusions(static_cast<std::int32_t>(kept.size()));
-  for (std::size_t a = 0; a < kept.size(); ++a) {
-    for (std::size_t b = 0; b < a; ++b) {
-      if (!pairs(kept[a], kept[b])) continue;
-      result.excludes.add(static_cast<std::int32_t>(a), static_cast<std::int32_t>(b));
+  result.excludes = Exclusions(numbers);
+  for (std::int32_t a = 0; a < pairs.guards(); ++a) {
+    for (const std::int32_t b : pairs.of(a)) {
+      for (const std::int32_t x : kept[a]) {
+        for (const std::int32_t y : kept[b]) {
+          if (x != y) result.excludes.add(x, y);
+        }
+      }
     }
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -19,16 +19,18 @@ class Exclusions {
 
   void add(std::int32_t a, std::int32_t b);
   bool operator()(std::int32_t a, std::int32_t b) const {
-    return a >= 0 && b >= 0 && excluded_[a][b];
+    return a >= 0 && b >= 0 && std::ranges::binary_search(excluded_[a], b);
   }
-  bool any(std::int32_t guard) const { return std::ranges::count(excluded_[guard], true) > 0; }
+  /// All that a guard excludes, ascending.
+  const std::vector<std::int32_t>& of(std::int32_t guard) const { return excluded_[guard]; }
   std::int32_t guards() const { return static_cast<std::int32_t>(excluded_.size()); }
   /// A number for each set of guards that pairs tie together: below `guards()`.
   std::int32_t tied(std::int32_t guard) const { return tied_[guard]; }
 
  private:
-  std::vector<std::vector<bool>> excluded_;  // [guard][guard]
-  std::vector<std::int32_t> tied_;           // [guard]
+  std::vector<std::vector<std::int32_t>> excluded_;  // [guard] ascending
+  std::vector<std::int32_t> tied_;                   // [guard]
+  std::vector<std::vector<std::int32_t>> ties_;      // [tied] its guards
 };
 
 /// The heaviest set of guards that do not exclude each other, while weights change guard by guard.

@@ -48,6 +48,10 @@ struct Draft {
 /// Drafts, of which at most so many are searched for a better placement: each may take long.
 constexpr std::size_t kSearched = 4;
 
+/// A lowered order is taken if it saves one of so many bytes: it may make longer chains of nodes on
+/// a device, or other ones.
+constexpr std::size_t kWorthMoving = 33;
+
 /// With work of the user's own the search goes on to the bound.
 SearchLimits limits_of(const Settings& settings) {
   if (!settings.plan_work) return {};
@@ -74,15 +78,42 @@ class Planner {
     }
   }
 
-  /// The smallest plan of any of the schedules, which are sorted by peak.
+  /// The smallest plan of any of the schedules.
   StepPlan best_of(std::span<const Schedule> schedules) const {
+    return choose(schedules, uses_).plan;
+  }
+
+  /// The smallest plan of any of the schedules, or of one that is lowered from them, if that takes
+  /// clearly fewer bytes: what lies inside results still does, as it saves copies.
+  StepPlan lowest_of(std::span<const Schedule> schedules, const Settings& settings) const {
+    Choice choice = choose(schedules, uses_);
+    const std::size_t now = choice.plan.memory.arena_bytes;
+    const std::size_t most = settings.plan_work ? now : now - now / kWorthMoving;
+    std::vector<Schedule> lowered = lowered_schedules(graph_, settings, *choice.uses, schedules);
+    std::erase_if(
+        lowered, [&](const Schedule& s) { return static_cast<std::size_t>(s.peak_bytes) >= most; });
+    if (lowered.empty()) return std::move(choice.plan);
+    Choice lower = choose(lowered, {choice.uses, 1});
+    return std::move((lower.plan.memory.arena_bytes < most ? lower : choice).plan);
+  }
+
+ private:
+  struct Choice {
+    StepPlan plan;
+    const Uses* uses;
+  };
+
+  /// The smallest plan of any of the schedules, for any of the ways in which values lie.
+  Choice choose(std::span<const Schedule> schedules, std::span<const Uses> ways) const {
     std::vector<Draft> drafts;
     std::size_t least = SIZE_MAX, bound = SIZE_MAX;
     for (const Schedule& s : schedules) {
-      if (static_cast<std::size_t>(s.peak_bytes) >= least) break;
-      for (const Uses& uses : uses_) {
+      for (const Uses& uses : ways) {
         for (const Takeover takeover : {Takeover::any, Takeover::same_guard}) {
           if (takeover == Takeover::same_guard && guards_.excludes.guards() == 0) continue;
+          // Schedules tell the peak of the first way.
+          const bool known = &uses == ways.data() && takeover == Takeover::any;
+          if (known && static_cast<std::size_t>(s.peak_bytes) >= least) continue;
           Draft draft = make_draft(s, uses, takeover);
           bound = std::min(bound, draft.peak.bytes);
           if (draft.peak.bytes >= least) continue;
@@ -114,12 +145,11 @@ class Planner {
       if (inside == nullptr || draft.placement.bytes < inside->placement.bytes) inside = &draft;
     }
     if (inside != nullptr) best = inside;
-    StepPlan plan{*best->schedule, make_memory_plan(*best)};
-    plan.memory.lower_bound = bound;
-    return plan;
+    Choice choice{{*best->schedule, make_memory_plan(*best)}, best->uses};
+    choice.plan.memory.lower_bound = bound;
+    return choice;
   }
 
- private:
   Draft make_draft(const Schedule& schedule, const Uses& uses, Takeover takeover) const {
     Draft draft{&schedule, &uses, {}, {}, {}, {}, {}};
     draft.lifetimes = lifetimes_of(graph_, uses, schedule.order, schedule.in_place, guards_,
@@ -191,7 +221,7 @@ MemoryPlan plan_memory(const ir::Graph& graph, const Schedule& schedule,
 
 StepPlan plan_step(const ir::Graph& graph, const std::vector<std::size_t>& scratch_bytes,
                    const Settings& settings) {
-  return Planner(graph, scratch_bytes, settings).best_of(schedules(graph, settings));
+  return Planner(graph, scratch_bytes, settings).lowest_of(schedules(graph, settings), settings);
 }
 
 }  // namespace metronome::plan

@@ -32,6 +32,21 @@ std::vector<Schedule> sort_distinct(std::vector<Schedule> schedules) {
   return distinct;
 }
 
+bool has_regions(const ir::Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [](const Node& node) { return node.guard.present(); });
+}
+
+/// The schedule of an order of running nodes.
+Schedule scheduled(const ir::Graph& graph, const OrderProblem& problem,
+                   const control::NumberedGuards& guards, std::size_t alignment,
+                   const std::vector<std::int32_t>& running) {
+  const std::vector<bool>& in_place = problem.precedence.in_place;
+  std::vector<std::int32_t> order = with_still_nodes(graph, problem.uses, running);
+  const Lifetimes lifetimes = lifetimes_of(graph, problem.uses, order, in_place, guards, alignment);
+  const auto peak = static_cast<std::int64_t>(peak_of(lifetimes.blocks, guards.excludes).bytes);
+  return {std::move(order), in_place, peak};
+}
+
 }  // namespace
 
 std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings) {
@@ -41,16 +56,11 @@ std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings
   const control::NumberedGuards guards = control::number_guards(graph.nodes(), settings);
   const OrderProblem problem = order_problem(graph, uses, precedence, alignment);
 
-  const auto scheduled = [&](const std::vector<std::int32_t>& running) {
-    std::vector<std::int32_t> order =
-        with_still_nodes(graph, uses, begin_prompt_early(problem, graph, running));
-    const Lifetimes lifetimes =
-        lifetimes_of(graph, uses, order, precedence.in_place, guards, alignment);
-    const auto peak = static_cast<std::int64_t>(peak_of(lifetimes.blocks, guards.excludes).bytes);
-    return Schedule{std::move(order), precedence.in_place, peak};
+  const auto add = [&](std::vector<Schedule>& to, const std::vector<std::int32_t>& running) {
+    to.push_back(
+        scheduled(graph, problem, guards, alignment, begin_prompt_early(problem, graph, running)));
   };
-  const bool regions = std::any_of(graph.nodes().begin(), graph.nodes().end(),
-                                   [](const Node& node) { return node.guard.present(); });
+  const bool regions = has_regions(graph);
   std::vector<Schedule> found, together;
   for (const std::vector<std::int32_t>& running : {
            declared_order(problem),
@@ -60,21 +70,8 @@ std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings
            depth_first_order(problem, SinkOrder::declared),
            depth_first_order(problem, SinkOrder::reversed),
        }) {
-    found.push_back(scheduled(running));
-    if (regions) together.push_back(scheduled(regions_together(problem, graph, running)));
-  }
-  const bool prompt = std::ranges::any_of(
-      graph.nodes(), [](const Node& node) { return node.op->ask<PromptRule>(); });
-  // An order of fewer bytes may wait at once for what goes on beside the step. By default none is
-  // searched for: it may need copies that others save, and make longer chains.
-  if (settings.plan_work.value_or(0) > 0 && (settings.skips || !regions) && !prompt) {
-    std::size_t work = kLowerWork;
-    for (const Schedule& each : sort_distinct(found)) {
-      std::vector<std::int32_t> running;
-      std::ranges::copy_if(each.order, std::back_inserter(running),
-                           [&](std::int32_t node) { return uses.runs[node]; });
-      found.push_back(scheduled(lower_peak(problem, graph, std::move(running), work)));
-    }
+    add(found, running);
+    if (regions) add(together, regions_together(problem, graph, running));
   }
   if (settings.skips || !regions) {
     // Skipping is a jump, which costs nothing; few regions are welcome all the same.
@@ -89,6 +86,29 @@ std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings
 
 Schedule schedule(const ir::Graph& graph, const Settings& settings) {
   return std::move(schedules(graph, settings)[0]);
+}
+
+std::vector<Schedule> lowered_schedules(const ir::Graph& graph, const Settings& settings,
+                                        const Uses& uses, std::span<const Schedule> from) {
+  const bool asked_for = settings.plan_work && !has_regions(graph);
+  const bool prompt = std::ranges::any_of(
+      graph.nodes(), [](const Node& node) { return node.op->ask<PromptRule>(); });
+  if ((!settings.skips && !asked_for) || prompt) return {};
+  const Precedence precedence = precedence_of(graph, uses);
+  const OrderProblem problem = order_problem(graph, uses, precedence, settings.alignment);
+  const control::NumberedGuards guards = control::number_guards(graph.nodes(), settings);
+  std::vector<Schedule> lowered;
+  std::size_t work = kLowerWork;
+  for (const Schedule& each : from) {
+    if (each.in_place != precedence.in_place) continue;
+    std::vector<std::int32_t> running;
+    std::ranges::copy_if(each.order, std::back_inserter(running),
+                         [&](std::int32_t node) { return uses.runs[node]; });
+    std::vector<std::int32_t> lower = lower_peak(problem, graph, running, work);
+    if (lower == running) continue;
+    lowered.push_back(scheduled(graph, problem, guards, settings.alignment, lower));
+  }
+  return sort_distinct(std::move(lowered));
 }
 
 }  // namespace metronome::plan

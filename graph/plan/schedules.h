@@ -1,11 +1,13 @@
 // Orders in which a graph's nodes may run.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 #include "graph/plan/schedule.h"
+#include "graph/plan/uses.h"
 
 namespace metronome::plan {
 
@@ -21,5 +23,13 @@ std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings
 
 /// The first of them.
 Schedule schedule(const ir::Graph& graph, const Settings& settings);
+
+/// Those of the schedules whose peak goes down by moving nodes away from the fullest moment
+/// (`lower_peak`), so moved, the lowest first; `uses` says where values lie. None where nodes go on
+/// beside the step: an order of fewer bytes may wait for them at once. None on a device
+/// (`Settings::skips` is false) without `Settings::plan_work`, or with regions: there nodes that
+/// share bytes wait for each other, and may enter regions more often.
+std::vector<Schedule> lowered_schedules(const ir::Graph& graph, const Settings& settings,
+                                        const Uses& uses, std::span<const Schedule> from);
 
 }  // namespace metronome::plan

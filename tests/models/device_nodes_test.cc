@@ -25,7 +25,7 @@ feedback_adaptive  small: 168 nodes, chain 107 full: 180 nodes, chain 135
 routed_sparse      small: 83 nodes, chain 55 full: 91 nodes, chain 62
 convnet            small: 61 nodes, chain 53 full: 71 nodes, chain 66
 conv_autoenc       small: 72 nodes, chain 61 full: 86 nodes, chain 69
-gru_seq            small: 18 nodes, chain 13 full: 293 nodes, chain 232
+gru_seq            small: 18 nodes, chain 13 full: 293 nodes, chain 225
 lstm_seq           small: 28 nodes, chain 20 full: 493 nodes, chain 482
 transformer        small: 171 nodes, chain 129 full: 179 nodes, chain 147
 gan                small: 39 nodes, chain 33 full: 38 nodes, chain 33

@@ -47,13 +47,14 @@ std::pair<int, int> inside_and_copied(const executor::Plan& plan) {
   return {inside, copied};
 }
 
-// x - linear - gelu -+
-// x - linear - tanh -+- concat along time - linear - y
-// x ----------------+
+// x - linear - gelu ----+
+// x - linear - (gelu) --+- concat along time - linear - y
+// x --------------------+
 struct Times {
-  Times() {
+  /// The gradient of `last` may read its result.
+  explicit Times(const Layer& last = gelu) {
     const Value a = x.through(linear(32)).through(gelu);
-    const Value b = metronome::tanh(x.through(linear(32)));
+    const Value b = x.through(linear(32)).through(last);
     y = concat({a, b, x}, 0).through(linear(8));
     graph.output("y", y);
     graph.minimize(mean(square(y)), Adam{.lr = 1e-2});
@@ -85,6 +86,11 @@ TEST_CASE("what is made for a concat is made in its place; only what is fed is c
     CHECK(at::allclose(replay.read("y"), libtorch.read("y"), 1e-4, 1e-5));
   }
   check_equal(replay, walk);
+}
+
+TEST_CASE("a part that is read for longer than its whole is copied, if that takes fewer bytes") {
+  const Times model(metronome::tanh);
+  CHECK(inside_and_copied<Concat>(planned(model.graph, cpu_replay())) == std::pair{0, 3});
 }
 
 // Gradients of equal and of odd sizes, of a weight that is used twice, and of one that is skipped.
