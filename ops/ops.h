@@ -61,7 +61,7 @@ using KernelOps = OpList<
     RecurrentScan, RecurrentScanGrad,
     // norms and softmax
     LayerNorm, LayerNormGrad, RmsNorm, RmsNormGrad, BatchNorm, BatchNormGrad, BatchNormEvaluate,
-    Softmax, SoftmaxGrad,
+    Softmax, SoftmaxGrad, PickedSoftmaxGrad,
     // reductions, shapes, indexing
     Reduce, ArgMax, Expand, Transpose, Slice, SliceGrad, Concat, Embedding, EmbeddingGrad, Pick,
     PickGrad, Gather, ScatterAdd, Cumsum, Sort, Route, Pad,

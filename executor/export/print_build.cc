@@ -32,7 +32,7 @@ const SharedLoops kSharedLoops[] = {
     {"Random", {"Random"}},
     {"RecurrentScan", {"RecurrentScan", "RecurrentScanGrad"}},
     {"Reduce", {"Reduce"}},
-    {"Softmax", {"Softmax", "SoftmaxGrad"}},
+    {"Softmax", {"Softmax", "SoftmaxGrad", "PickedSoftmaxGrad"}},
     {"Sort", {"Sort"}},
     {"StripProgram", {"StripProgram"}},
     {"Transpose", {"Transpose"}},

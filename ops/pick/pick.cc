@@ -5,6 +5,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/rules/require.h"
+#include "ops/softmax/softmax.h"
 
 namespace metronome {
 
@@ -48,6 +49,12 @@ Types PickGrad::infer(std::span<const Type> in) const {
   Type result = in[0];
   result.shape.push_back(size);
   return {std::move(result)};
+}
+
+OpPtr PickGrad::absorb(const Op& consumer, std::size_t operand) const {
+  const SoftmaxGrad* softmax = consumer.as<SoftmaxGrad>();
+  if (softmax == nullptr || !softmax->log || softmax->axis != -1 || operand != 0) return nullptr;
+  return make_op(PickedSoftmaxGrad{ignored});
 }
 
 namespace {

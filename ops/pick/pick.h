@@ -45,6 +45,7 @@ struct PickGrad {
   bool moves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
+  OpPtr absorb(const Op& consumer, std::size_t operand) const;
   static std::vector<Case> cases();
 };
 

@@ -93,4 +93,44 @@ std::vector<Case> SoftmaxGrad::cases() {
   return cases;
 }
 
+std::string PickedSoftmaxGrad::attributes() const {
+  return ignored ? fmt::format("ignored={}", *ignored) : "";
+}
+
+Types PickedSoftmaxGrad::infer(std::span<const Type> in) const {
+  const Type& y = in[2];
+  require_floating(y);
+  require_integer(in[1]);
+  const Shape rows(y.shape.begin(), y.shape.empty() ? y.shape.end() : y.shape.end() - 1);
+  if (y.shape.empty() || in[0] != Type{y.element, rows} || in[1].shape != rows) {
+    throw Requirement{"a gradient and an index for each row"};
+  }
+  return {y};
+}
+
+std::vector<Case> PickedSoftmaxGrad::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, Shape rows, std::int64_t size, CaseInput index,
+                       std::optional<std::int64_t> ignored = {}) {
+    Shape shape = rows;
+    shape.push_back(size);
+    cases.push_back(
+        {.name = std::move(name),
+         .op = make_op(PickedSoftmaxGrad{ignored}),
+         .inputs = {{{f32, rows}}, std::move(index), {{f32, shape}, {.low = -4, .high = 0}}},
+         .sums = true,
+         .gradient = false});
+  };
+  add("small", {4}, 16, indices({4}, 16));
+  add("odd, i32", {5}, 19, indices({5}, 19, i32));
+  add("two leading", {3, 2}, 9, indices({3, 2}, 9));
+  add("one class", {3}, 1, indices({3}, 1));
+  add("one row", {}, 35, indices({}, 35));
+  add("wide", {3}, 2051, indices({3}, 2051));
+  add("empty", {0}, 8, indices({0}, 8));
+  add("threads", {130}, 515, indices({130}, 515));
+  add("one in range ignored", {19}, 4, indices({19}, 4), 2);
+  return cases;
+}
+
 }  // namespace metronome

@@ -55,4 +55,23 @@ struct SoftmaxGrad {
 METRONOME_RULES(SoftmaxGrad);
 METRONOME_CANDIDATES(SoftmaxGrad);
 
+/// Operands: the gradient [...] of one element of each row, its index [...], and the logarithms
+/// y [..., size]; result [..., size]: `SoftmaxGrad` with `log` of a `PickGrad`, of the same bits,
+/// without the rows of zeros that `PickGrad` makes. So the gradient of a cross entropy takes the
+/// bytes of y.
+struct PickedSoftmaxGrad {
+  static constexpr std::string_view name = "picked_softmax_grad";
+  static constexpr bool differentiable = false;
+  std::optional<std::int64_t> ignored = {};
+
+  bool operator==(const PickedSoftmaxGrad&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+  std::vector<InPlace> in_place() const { return {{0, 2}}; }
+  static std::vector<Case> cases();
+};
+
+METRONOME_RULES(PickedSoftmaxGrad);
+METRONOME_CANDIDATES(PickedSoftmaxGrad);
+
 }  // namespace metronome

@@ -149,6 +149,22 @@ void backward_row(const T* g, const T* y, T* dx, std::int64_t n, bool log) {
   });
 }
 
+/// backward_row with `log`, of a gradient that is `g` at one place and 0 elsewhere.
+template <class T>
+void backward_picked_row(T g, std::int64_t at, const T* y, T* dx, std::int64_t n) {
+  using S = Simd<T>;
+  const Reg<T> none = S::zero(), sum = S::set(g);
+  if (g == T(0)) {
+    for_registers<T>(n, [&](const auto&, const auto& store, const auto&) { store(dx, none); });
+    return;
+  }
+  const Reg<T> there = log_gradient<T>(sum, S::set(y[at]), sum);
+  for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
+    store(dx, log_gradient<T>(none, load(y), sum));
+  });
+  S::store(dx + at, S::mask(1), there);
+}
+
 // One register of neighbours; their axis has `n` elements, `step` apart.
 template <class T, class Load, class Store>
 void forward_column(std::int64_t n, std::int64_t step, bool log_form, const T* x, T* y,
@@ -269,6 +285,22 @@ CpuKernel bind_backward(const SoftmaxGrad& op, const CpuLaunch& l) {
   });
 }
 
+template <class T, class I>
+CpuKernel bind_picked(const PickedSoftmaxGrad& op, const CpuLaunch& l) {
+  const std::int64_t size = l.inputs[2].shape.back(), rows = l.inputs[0].numel();
+  return CpuKernel([g = l.in<T>(0), index = l.in<I>(1), y = l.in<T>(2), dx = l.out<T>(0), size,
+                    rows, ignored = op.ignored.value_or(-1), threads = l.choice.threads] {
+    const std::int64_t grain = std::max<std::int64_t>(1, kElementsPerPart / size);
+    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t at = index[i];
+        const bool picked = at >= 0 && at < size && at != ignored;
+        backward_picked_row(picked ? g[i] : T(0), at, y + i * size, dx + i * size, size);
+      }
+    });
+  });
+}
+
 }  // namespace
 
 std::vector<Candidate> candidates(const Softmax&, const CpuQuery& q) {
@@ -287,6 +319,18 @@ std::vector<Candidate> candidates(const SoftmaxGrad&, const CpuQuery& q) {
 CpuKernel bind(const SoftmaxGrad& op, const CpuLaunch& l) {
   return with_floating<Softmax>(l.inputs[0].element,
                                 [&](auto x) { return bind_backward<decltype(x)>(op, l); });
+}
+
+std::vector<Candidate> candidates(const PickedSoftmaxGrad&, const CpuQuery& q) {
+  return {{.threads = threads_for_elements(q.inputs[2].numel(), q.threads)}};
+}
+
+CpuKernel bind(const PickedSoftmaxGrad& op, const CpuLaunch& l) {
+  if (l.outputs[0].numel() == 0) return CpuKernel([] {});
+  return with_floating<Softmax>(l.inputs[2].element, [&](auto x) {
+    return l.inputs[1].element == i32 ? bind_picked<decltype(x), std::int32_t>(op, l)
+                                      : bind_picked<decltype(x), std::int64_t>(op, l);
+  });
 }
 
 }  // namespace metronome::METRONOME_ISA

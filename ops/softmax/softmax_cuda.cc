@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_plan.h"
@@ -72,6 +73,19 @@ void record_softmax_backward(const SoftmaxGrad& op, const CudaLaunch& l) {
                     plan.shape, fixed_lines(plan.lines, op.log));
 }
 
+template <class T, class I>
+void record_picked(const PickedSoftmaxGrad& op, const CudaLaunch& l) {
+  using Kernel = cuda::PickedSoftmaxBackward<T, I>;
+  const Type& type = l.inputs[2];
+  const SoftmaxPlan plan = plan_lines(type, -1, sizeof(T), sizeof(typename Kernel::GradAndResult));
+  l.commands.launch(Kernel{{l.in<T>(0), l.in<I>(1), type.shape.back(), op.ignored.value_or(-1)},
+                           {l.in<T>(2)},
+                           {l.out<T>(0), l.watch},
+                           plan.lines,
+                           true},
+                    plan.shape, fixed_lines(plan.lines, true));
+}
+
 }  // namespace
 
 void record(const Softmax& op, const CudaLaunch& l) {
@@ -80,6 +94,14 @@ void record(const Softmax& op, const CudaLaunch& l) {
 
 void record(const SoftmaxGrad& op, const CudaLaunch& l) {
   with_floating(l.inputs[0].element, [&](auto x) { record_softmax_backward<decltype(x)>(op, l); });
+}
+
+void record(const PickedSoftmaxGrad& op, const CudaLaunch& l) {
+  with_floating(l.inputs[2].element, [&](auto x) {
+    with_index(l.inputs[1].element, [&](auto* of_index) {
+      record_picked<decltype(x), std::remove_pointer_t<decltype(of_index)>>(op, l);
+    });
+  });
 }
 
 }  // namespace metronome

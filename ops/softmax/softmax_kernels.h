@@ -2,6 +2,7 @@
 // is read from memory once where shared memory can keep it.
 #pragma once
 
+#include "ops/kernel/index.h"
 #include "ops/kernel/kernel.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/reduce.h"
@@ -177,7 +178,30 @@ struct SoftmaxBackward {
   }
 };
 
-using SoftmaxKernels = KernelList<SoftmaxForward<float>, SoftmaxForward<double>,
-                                  SoftmaxBackward<float>, SoftmaxBackward<double>>;
+/// The gradient of a row: that of one element, which an index names, and 0 elsewhere.
+template <class T, class I>
+struct PickedGrad {
+  const T* from;
+  const I* index;
+  Index size;     ///< of a row
+  Index ignored;  ///< an index whose row has no gradient; -1 where there is none
+  METRONOME_DEVICE T operator()(Index i) const {
+    const Index row = quotient(i, size), at = index[row];
+    return i - row * size == at && at != ignored ? from[row] : T(0);
+  }
+  template <class Context>
+  METRONOME_DEVICE T first(Context&, Index i) const {
+    return (*this)(i);
+  }
+};
+
+template <class T, class I>
+using PickedSoftmaxBackward = SoftmaxBackward<T, PickedGrad<T, I>>;
+
+using SoftmaxKernels =
+    KernelList<SoftmaxForward<float>, SoftmaxForward<double>, SoftmaxBackward<float>,
+               SoftmaxBackward<double>, PickedSoftmaxBackward<float, int>,
+               PickedSoftmaxBackward<float, long long>, PickedSoftmaxBackward<double, int>,
+               PickedSoftmaxBackward<double, long long>>;
 
 }  // namespace metronome::cuda

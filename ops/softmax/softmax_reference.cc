@@ -6,6 +6,7 @@
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/softmax.h>
 
+#include "ops/pick/pick.h"
 #include "ops/softmax/softmax.h"
 
 namespace metronome {
@@ -21,6 +22,11 @@ Tensors reference(const SoftmaxGrad& op, const Tensors& in) {
   // It is 0 where neither the element nor the row has a gradient, whatever the row holds.
   const at::Tensor none = at::logical_and(at::eq(in[0], 0), at::eq(in[0].sum(op.axis, true), 0));
   return {gradient.masked_fill(none, 0)};
+}
+
+Tensors reference(const PickedSoftmaxGrad& op, const Tensors& in) {
+  const Tensors rows = reference(PickGrad{in[2].size(-1), op.ignored}, {in[0], in[1]});
+  return reference(SoftmaxGrad{-1, true}, {rows[0], in[2]});
 }
 
 }  // namespace metronome

@@ -27,7 +27,7 @@ convnet            small: 61 nodes, chain 53 full: 71 nodes, chain 66
 conv_autoenc       small: 72 nodes, chain 61 full: 86 nodes, chain 69
 gru_seq            small: 18 nodes, chain 13 full: 293 nodes, chain 225
 lstm_seq           small: 28 nodes, chain 20 full: 493 nodes, chain 482
-transformer        small: 171 nodes, chain 129 full: 179 nodes, chain 147
+transformer        small: 170 nodes, chain 131 full: 178 nodes, chain 142
 gan                small: 39 nodes, chain 33 full: 38 nodes, chain 33
 vae                small: 27 nodes, chain 24 full: 28 nodes, chain 26
 sac                small: 109 nodes, chain 86 full: 109 nodes, chain 95

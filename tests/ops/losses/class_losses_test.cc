@@ -16,6 +16,8 @@
 
 #include "graph/ir/error.h"
 #include "ops/mean_losses/mean_losses.h"
+#include "ops/pick/pick.h"
+#include "ops/softmax/softmax.h"
 #include "tests/doctest.h"
 #include "tests/ops/beside_libtorch.h"
 
@@ -49,6 +51,38 @@ const at::Tensor& targets() {
 }
 
 }  // namespace
+
+TEST_CASE("the gradient of picked logarithms has the bits of its two ops, and less memory") {
+  constexpr std::int64_t kRows = 130;
+  for (const std::int64_t classes : {1, 5, 16, 2051}) {
+    for (const Element index : {i32, i64}) {
+      const auto compiled = [&](bool reads_rows) {
+        Graph g("picked");
+        const Value gradient = g.input("gradient", f32, {kRows});
+        const Value target = g.input("target", index, {kRows});
+        const Value y = log_softmax(g.input("x", f32, {kRows, classes}));
+        const Value rows = apply(PickGrad{classes, -1}, {gradient, target}, Line{});
+        g.output("dx", apply(SoftmaxGrad{-1, true}, {rows, y}, Line{}));
+        if (reads_rows) g.output("rows", rows);
+        return compile(g, cpu_replay(), {.modes = {evaluate}, .threads = 2});
+      };
+      Executable whole = compiled(false), apart = compiled(true);
+      // Some rows are sure of a class, some are ignored, some have no gradient, and one is NaN.
+      const at::Tensor x = numbers_in(-30, 5, {kRows, classes});
+      at::Tensor gradient = numbers_in(-2, 2, {kRows}), target = at::arange(kRows) * 7 % classes;
+      gradient.slice(0, 0, kRows, 9).zero_();
+      gradient[3].fill_(std::numeric_limits<double>::quiet_NaN());
+      target.slice(0, 1, kRows, 5).fill_(-1);
+      const std::vector<Feed> feeds = {{"gradient", gradient.to(at::kFloat)},
+                                       {"target", target.to(index == i32 ? at::kInt : at::kLong)},
+                                       {"x", x.to(at::kFloat)}};
+      whole.evaluate(feeds), apart.evaluate(feeds);
+      CAPTURE(classes);
+      CHECK(at::equal(whole.read("dx").nan_to_num(77), apart.read("dx").nan_to_num(77)));
+      CHECK(whole.report().plan(evaluate).kernels + 1 == apart.report().plan(evaluate).kernels);
+    }
+  }
+}
 
 TEST_CASE("cross entropy with smoothing, weights, ignored rows and every reduction") {
   const at::Tensor logits = numbers_in(-5, 5, {7, 5}), weight = numbers({1, 0.2, 3, 0.5, 2});
