@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -37,6 +38,10 @@ constexpr std::size_t kFirstTurn = 1000;
 /// Work of the first search at the bound, or at what is enough (`improve`); later ones take four
 /// times as long each. At heights above it they take a share of it: there layouts are easier found.
 constexpr std::size_t kFirstSearch = 40'000'000, kShareAbove = 8;
+/// All glued problems together are searched for so many times the work of the blocks as they are.
+constexpr std::size_t kShareGlued = 8;
+/// Styles of gluing that are new each time.
+constexpr int kStylesEach = 3;
 
 enum class SearchEnd : std::uint8_t { found, none, stopped };
 
@@ -353,26 +358,49 @@ ExactAnswer ExactPlacer::find(std::size_t bytes, std::size_t most) {
   return {};
 }
 
+namespace exact {
+
+/// Looks for less than `best`: first for `enough`, or the least, then, for less work, for heights
+/// between that and the best, by halves. Returns `best` if it finds none.
+Placement search_heights(std::span<const HeldBlock> blocks, Placement best, std::size_t enough,
+                         std::size_t most, std::size_t& work) {
+  ExactPlacer exact(blocks, work);
+  const std::size_t lowest = std::max(enough, best.least);
+  std::size_t low = lowest, height = lowest;
+  while (low < best.bytes && best.bytes > std::max(enough, best.least) && !exact.exhausted()) {
+    ExactAnswer answer = exact.find(height, height == lowest ? most : most / kShareAbove);
+    if (answer.placement) {
+      answer.placement->least = best.least;
+      best = std::move(*answer.placement);
+    } else {
+      low = (height / exact.unit() + 1) * exact.unit();
+      if (answer.proves_none) best.least = low;
+    }
+    height = low + (best.bytes - std::min(low, best.bytes)) / 2;
+  }
+  work = exact.left();
+  return best;
+}
+
+}  // namespace exact
+
 Placement improve(std::span<const HeldBlock> blocks, Placement best, std::size_t enough,
                   std::size_t work) {
-  ExactPlacer exact(blocks, work);
-  const auto done = [&] { return exact.exhausted() || best.bytes <= std::max(enough, best.least); };
+  const auto done = [&] { return work == 0 || best.bytes <= std::max(enough, best.least); };
+  std::vector<GluedBlocks> all_glued;
+  int style = 0;
   for (std::size_t most = kFirstSearch; !done(); most *= 4) {
-    // Heights from `low` to below the best are open: first the lowest of all, then by halves.
-    const std::size_t lowest = std::max(enough, best.least);
-    std::size_t low = lowest;
-    std::size_t height = low;
-    while (low < best.bytes && !done()) {
-      ExactAnswer answer = exact.find(height, height == lowest ? most : most / kShareAbove);
-      if (answer.placement) {
-        const std::size_t least = best.least;
-        best = std::move(*answer.placement);
-        best.least = least;
-      } else {
-        low = (height / exact.unit() + 1) * exact.unit();
-        if (answer.proves_none) best.least = low;
-      }
-      height = low + (best.bytes - std::min(low, best.bytes)) / 2;
+    best = search_heights(blocks, std::move(best), enough, most, work);
+    for (int i = 0; i < kStylesEach && style < kGlueStyles && !done(); ++i, ++style) {
+      std::ranges::move(glue_blocks(blocks, std::max(enough, best.least), style, work),
+                        std::back_inserter(all_glued));
+    }
+    for (auto glued = all_glued.rbegin(); glued != all_glued.rend() && !done(); ++glued) {
+      Placement found = search_heights(glued->blocks, {{}, best.bytes, best.least}, enough,
+                                       kShareGlued * most / all_glued.size(), work);
+      if (found.bytes == best.bytes) continue;
+      found.least = best.least;  // what is proven of glued blocks is not of all
+      best = glued->placement(found);
     }
   }
   return best;

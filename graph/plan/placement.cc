@@ -3,7 +3,8 @@
 //   peak_of              the bound: bytes of the fullest step
 //   best_as_steps_pass   if pairs of blocks are more than kBudget; ends near the bound
 //   greedy_orders        six orders of the blocks, each with both fits; ends at the bound
-//   improve              a complete search, of blocks without spans (exact_placement.h)
+//   improve              a complete search, of blocks without spans, as they are and glued
+//                        together (exact_placement.h)
 //   search               from the best kSearches attempts, at least one; ends near the bound
 //   search_large_first   from the same attempts, the large blocks alone first, then all
 //
@@ -28,7 +29,6 @@
 
 #include "graph/plan/exact_placement.h"
 #include "graph/plan/greedy_placement.h"
-#include "graph/plan/step_placement.h"
 
 namespace metronome::plan {
 namespace {

@@ -1,6 +1,7 @@
-// A sweep over the steps. A block takes its bytes at its first step and gives them back behind its
-// last, so it is compared with a sorted set of gaps, and never with the other blocks. Large blocks
-// come first. The offsets at which one of them begins or ends cut memory into zones:
+// Placements of very many blocks, by a sweep over the steps. A block takes its bytes at its first
+// step and gives them back behind its last, so it is compared with a sorted set of gaps, and never
+// with the other blocks. Large blocks come first. The offsets at which one of them begins or ends
+// cut memory into zones:
 //
 //   bytes
 //     |                                zone 2: no large block's, without an end
@@ -13,7 +14,7 @@
 // A block lies in one zone, whole, in the narrowest gap of all zones that no large block takes
 // while it is held. Up to eight ways are tried: without large blocks or with them, time forwards or
 // backwards, and among blocks that begin together the largest or the longest first.
-#include "graph/plan/step_placement.h"
+#include "graph/plan/greedy_placement.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -25,8 +26,6 @@
 #include <tuple>
 #include <utility>
 #include <vector>
-
-#include "graph/plan/greedy_placement.h"
 
 namespace metronome::plan {
 namespace {

@@ -55,8 +55,10 @@ std::size_t optimum_of(const Blocks& blocks) {
 }
 
 /// A rectangle of steps and units of bytes, cut into blocks at random: they fit without a gap. Then
-/// blocks in so many of a hundred go, but for those of one step, whose bytes stay the optimum.
-Blocks cut_rectangle(std::mt19937& random, std::size_t count, std::int32_t units, unsigned gone) {
+/// blocks in so many of a hundred go, and of the others so many lose the second half of their
+/// steps, but for those of one step, whose bytes stay the optimum.
+Blocks cut_rectangle(std::mt19937& random, std::size_t count, std::int32_t units, unsigned gone,
+                     unsigned halved = 0) {
   struct Piece {
     std::int32_t begin, end, low, high;
   };
@@ -91,8 +93,9 @@ Blocks cut_rectangle(std::mt19937& random, std::size_t count, std::int32_t units
   for (const Piece& piece : pieces) {
     const bool stays = piece.begin <= full && full < piece.end;
     if (!stays && random() % 100 < gone) continue;
-    blocks.push_back(
-        {piece.begin, piece.end - 1, static_cast<std::size_t>(piece.high - piece.low) * 64});
+    const bool is_halved = !stays && halved > 0 && random() % 100 < halved;
+    const std::int32_t end = is_halved ? (piece.begin + piece.end + 1) / 2 : piece.end;
+    blocks.push_back({piece.begin, end - 1, static_cast<std::size_t>(piece.high - piece.low) * 64});
   }
   return blocks;
 }
@@ -160,6 +163,59 @@ TEST_CASE("rectangles that were cut into blocks are put together again") {
       REQUIRE(is_valid(blocks, placement));
       REQUIRE(placement.bytes == 4000 * 64);
       REQUIRE(placement.least == placement.bytes);
+    }
+  }
+}
+
+TEST_CASE("hundreds of blocks are glued to few, with gaps and without") {
+  struct Kind {
+    std::size_t blocks;
+    unsigned gone, halved;
+  };
+  for (const auto& [count, gone, halved] :
+       {Kind{300, 0, 0}, Kind{300, 10, 0}, Kind{300, 0, 10}, Kind{1000, 5, 0}, Kind{2000, 0, 0}}) {
+    std::mt19937 random(11);
+    for (int round = 0; round < 2; ++round) {
+      const Blocks blocks = cut_rectangle(random, count, 4000, gone, halved);
+      CAPTURE(count);
+      CAPTURE(gone);
+      CAPTURE(halved);
+      CAPTURE(round);
+      const plan::Placement placement =
+          plan::place(blocks, {}, plan::Effort::search, {.work = 4 * kWork, .enough = 0});
+      REQUIRE(is_valid(blocks, placement));
+      REQUIRE(placement.bytes == 4000 * 64);
+    }
+  }
+}
+
+TEST_CASE("blocks that fit are glued to one, with the gap between them") {
+  //  5 |[ d       ]
+  //  3 |[ a ][  b ]
+  //  0 |[ c ]        from step 2 on nothing lies there
+  const Blocks blocks = {{0, 1, 2}, {2, 4, 2}, {0, 1, 3}, {0, 4, 1}, {0, 4, 0}};
+  std::size_t work = kWork;
+  const std::vector<plan::GluedBlocks> glued = plan::glue_blocks(blocks, 6, 0, work);
+  CHECK(work < kWork);
+  REQUIRE_FALSE(glued.empty());
+  CHECK(glued.back().blocks == Blocks{{0, 4, 6}});
+  CHECK(is_valid(blocks, glued.back().placement({{0}, 6})));
+}
+
+TEST_CASE("each placement of glued blocks is one of the blocks, whatever they are") {
+  std::mt19937 random(2);
+  for (int round = 0; round < 300; ++round) {
+    const Blocks blocks = random_blocks(random, 3 + round % 40);
+    CAPTURE(round);
+    const std::size_t bytes = plan::peak_of(blocks).bytes + random() % 3 * 16;
+    for (int style = 0; style < plan::kGlueStyles; ++style) {
+      std::size_t work = kWork;
+      for (const plan::GluedBlocks& glued : plan::glue_blocks(blocks, bytes, style, work)) {
+        REQUIRE(glued.blocks.size() < blocks.size());
+        const plan::Placement placed = plan::place(glued.blocks, {}, plan::Effort::greedy);
+        REQUIRE(is_valid(glued.blocks, placed));
+        REQUIRE(is_valid(blocks, glued.placement(placed)));
+      }
     }
   }
 }
