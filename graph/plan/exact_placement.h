@@ -58,7 +58,7 @@ struct GluedBlocks {
   std::vector<HeldBlock> blocks = {};
   std::vector<Within> within = {};  ///< [block of the problem]
 
-  /// Of the problem, from one of `blocks`.
+  /// The placement of the problem that one of `blocks` makes.
   Placement placement(const Placement& of_glued) const;
 };
 

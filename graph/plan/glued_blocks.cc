@@ -29,7 +29,7 @@
 namespace metronome::plan {
 namespace gluing {
 
-/// What is taken to be the likelier.
+/// A way to weigh joins: it says which are taken to be the likelier.
 struct Style {
   double on_top;    ///< doubt of blocks of equal steps, compared with those of equal sizes
   double gaps;      ///< doubt of a gap, compared with that of a join
@@ -69,7 +69,7 @@ struct Piece {
   std::array<std::int32_t, 2> parts = {-1, -1};
 };
 
-struct Join {
+struct PieceJoin {
   double doubt;
   std::int32_t first, second;
   bool on_top;  ///< else `second` begins where `first` ends
@@ -115,7 +115,7 @@ class Gluer {
   void join_up_to(double most) {
     while (work_ < most_work_) {
       find_neighbours();
-      const std::vector<Join> joins = list_joins();
+      const std::vector<PieceJoin> joins = list_joins();
       const double least = joins.empty() ? std::numeric_limits<double>::max() : joins[0].doubt;
       if (add_gaps(std::min(least, most))) continue;
       if (joins.empty() || least > most) return;
@@ -226,13 +226,13 @@ class Gluer {
   }
 
   /// By doubt.
-  std::vector<Join> list_joins() const {
-    std::vector<Join> joins;
+  std::vector<PieceJoin> list_joins() const {
+    std::vector<PieceJoin> joins;
     for (std::size_t s = 0; s < steps_.size(); ++s) list_joins(static_cast<std::int32_t>(s), joins);
-    std::ranges::stable_sort(joins, {}, &Join::doubt);
+    std::ranges::stable_sort(joins, {}, &PieceJoin::doubt);
     return joins;
   }
-  void list_joins(std::int32_t section, std::vector<Join>& joins) const {
+  void list_joins(std::int32_t section, std::vector<PieceJoin>& joins) const {
     const auto size = [&](std::int32_t i) { return pieces_[i].size; };
     std::vector<std::int32_t> here = beginning_[section];
     const std::vector<std::int32_t>& before = ending_[section];
@@ -305,7 +305,7 @@ class Gluer {
       }
     }
   }
-  /// Of two pieces beside each other, a gap on top of one makes it as large as the other.
+  /// A gap on top of one of two pieces beside each other makes it as large as the other.
   void guess_on_top(std::vector<Guess>& guesses) {
     const auto size = [&](std::int32_t i) { return pieces_[i].size; };
     for (std::int32_t s = 0; s < static_cast<std::int32_t>(steps_.size()); ++s) {

@@ -45,12 +45,12 @@ struct Draft {
   Placement placement;
 };
 
-/// Drafts, of which at most so many are searched for a better placement: each may take long.
+/// Drafts, of which at most so many are searched for a better placement: each may take long. As
+/// many lowered orders are placed.
 constexpr std::size_t kSearched = 4;
 
-/// A lowered order is taken if it saves one of so many bytes: it may make longer chains of nodes on
-/// a device, or other ones.
-constexpr std::size_t kWorthMoving = 33;
+/// A lowered order is taken if it saves this share of the bytes: less is not worth another order.
+constexpr double kWorthMoving = 0.03;
 
 /// With work of the user's own the search goes on to the bound.
 SearchLimits limits_of(const Settings& settings) {
@@ -80,20 +80,28 @@ class Planner {
 
   /// The smallest plan of any of the schedules.
   StepPlan best_of(std::span<const Schedule> schedules) const {
-    return choose(schedules, uses_).plan;
+    return choose(schedules, uses_, limits_).plan;
   }
 
   /// The smallest plan of any of the schedules, or of one that is lowered from them, if that takes
   /// clearly fewer bytes: what lies inside results still does, as it saves copies.
   StepPlan lowest_of(std::span<const Schedule> schedules, const Settings& settings) const {
-    Choice choice = choose(schedules, uses_);
+    Choice choice = choose(schedules, uses_, limits_);
     const std::size_t now = choice.plan.memory.arena_bytes;
-    const std::size_t most = settings.plan_work ? now : now - now / kWorthMoving;
+    const double share = settings.plan_work ? 0 : kWorthMoving;
+    const auto most = static_cast<std::size_t>((1 - share) * static_cast<double>(now));
     std::vector<Schedule> lowered = lowered_schedules(graph_, settings, *choice.uses, schedules);
     std::erase_if(
         lowered, [&](const Schedule& s) { return static_cast<std::size_t>(s.peak_bytes) >= most; });
     if (lowered.empty()) return std::move(choice.plan);
-    Choice lower = choose(lowered, {choice.uses, 1});
+    if (lowered.size() > kSearched) lowered.resize(kSearched);
+    // By default a search comes last: most lowered orders do not win, and it takes long.
+    const std::span<const Uses> way(choice.uses, 1);
+    if (!settings.plan_work &&
+        choose(lowered, way, SearchLimits{0}).plan.memory.arena_bytes >= most) {
+      return std::move(choice.plan);
+    }
+    Choice lower = choose(lowered, way, limits_);
     return std::move((lower.plan.memory.arena_bytes < most ? lower : choice).plan);
   }
 
@@ -104,7 +112,8 @@ class Planner {
   };
 
   /// The smallest plan of any of the schedules, for any of the ways in which values lie.
-  Choice choose(std::span<const Schedule> schedules, std::span<const Uses> ways) const {
+  Choice choose(std::span<const Schedule> schedules, std::span<const Uses> ways,
+                const SearchLimits& limits) const {
     std::vector<Draft> drafts;
     std::size_t least = SIZE_MAX, bound = SIZE_MAX;
     for (const Schedule& s : schedules) {
@@ -130,11 +139,11 @@ class Planner {
     std::size_t searched = 0;
     for (Draft& draft : drafts) {
       // It cannot win, or not by much.
-      const bool close = limits_.enough ? best->placement.bytes <= draft.peak.bytes
-                                        : near_peak(best->placement.bytes, draft.peak.bytes);
+      const bool close = limits.enough ? best->placement.bytes <= draft.peak.bytes
+                                       : near_peak(best->placement.bytes, draft.peak.bytes);
       if (close) continue;
-      if (searched++ == kSearched || limits_.work == 0) break;
-      draft.placement = place(draft.blocks, guards_.excludes, Effort::search, limits_);
+      if (searched++ == kSearched || limits.work == 0) break;
+      draft.placement = place(draft.blocks, guards_.excludes, Effort::search, limits);
       if (draft.placement.bytes < best->placement.bytes) best = &draft;
     }
     const Draft* inside = nullptr;  // saves copies, so it may take a little more

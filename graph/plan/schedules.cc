@@ -17,8 +17,9 @@ namespace {
 
 /// How much higher the peak may be for few regions, where a region costs something.
 constexpr double kSlackForFewRegions = 1.1;
-/// The work of lowering peaks, of all orders together: some hundredths of a second.
-constexpr std::size_t kLowerWork = 2'000'000;
+/// The work of lowering peaks, of all orders together: so much for each node, and some hundredths
+/// of a second at most.
+constexpr std::size_t kLowerWorkOfNode = 800, kMostLowerWork = 4'000'000;
 
 /// By peak bytes, the earlier one of equals first, each order once.
 std::vector<Schedule> sort_distinct(std::vector<Schedule> schedules) {
@@ -90,15 +91,15 @@ Schedule schedule(const ir::Graph& graph, const Settings& settings) {
 
 std::vector<Schedule> lowered_schedules(const ir::Graph& graph, const Settings& settings,
                                         const Uses& uses, std::span<const Schedule> from) {
-  const bool asked_for = settings.plan_work && !has_regions(graph);
+  const bool asked_for = settings.plan_work.value_or(0) > 0 && !has_regions(graph);
   const bool prompt = std::ranges::any_of(
       graph.nodes(), [](const Node& node) { return node.op->ask<PromptRule>(); });
-  if ((!settings.skips && !asked_for) || prompt) return {};
+  if ((!settings.skips && !asked_for) || prompt || settings.plan_work == 0) return {};
   const Precedence precedence = precedence_of(graph, uses);
   const OrderProblem problem = order_problem(graph, uses, precedence, settings.alignment);
   const control::NumberedGuards guards = control::number_guards(graph.nodes(), settings);
   std::vector<Schedule> lowered;
-  std::size_t work = kLowerWork;
+  std::size_t work = std::min(kLowerWorkOfNode * graph.nodes().size(), kMostLowerWork);
   for (const Schedule& each : from) {
     if (each.in_place != precedence.in_place) continue;
     std::vector<std::int32_t> running;

@@ -28,7 +28,7 @@ Schedule schedule(const ir::Graph& graph, const Settings& settings);
 /// (`lower_peak`), so moved, the lowest first; `uses` says where values lie. None where nodes go on
 /// beside the step: an order of fewer bytes may wait for them at once. None on a device
 /// (`Settings::skips` is false) without `Settings::plan_work`, or with regions: there nodes that
-/// share bytes wait for each other, and may enter regions more often.
+/// share bytes wait for each other, and may enter regions more often. None for no `plan_work`.
 std::vector<Schedule> lowered_schedules(const ir::Graph& graph, const Settings& settings,
                                         const Uses& uses, std::span<const Schedule> from);
 

@@ -5,8 +5,8 @@
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros_like.h>
 
-#include "ops/pick/pick.h"
 #include "ops/softmax/softmax.h"
 
 namespace metronome {
@@ -25,8 +25,15 @@ Tensors reference(const SoftmaxGrad& op, const Tensors& in) {
 }
 
 Tensors reference(const PickedSoftmaxGrad& op, const Tensors& in) {
-  const Tensors rows = reference(PickGrad{in[2].size(-1), op.ignored}, {in[0], in[1]});
-  return reference(SoftmaxGrad{-1, true}, {rows[0], in[2]});
+  at::Tensor index = in[1].to(c10::kLong), gradient = in[0];
+  if (op.ignored) {
+    const at::Tensor none = index.eq(*op.ignored);
+    index = index.masked_fill(none, 0);
+    gradient = gradient.masked_fill(none, 0);
+  }
+  const at::Tensor rows =
+      at::zeros_like(in[2]).scatter(-1, index.unsqueeze(-1), gradient.unsqueeze(-1));
+  return reference(SoftmaxGrad{-1, true}, {rows, in[2]});
 }
 
 }  // namespace metronome

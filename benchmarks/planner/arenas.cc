@@ -77,9 +77,8 @@ int main(int count, char** arguments) {
     const std::string_view text = count > 1 ? arguments[1] : "";
     at::set_num_threads(kThreads);
     fmt::print("{}\n", bench::to_string(bench::this_machine()));
-    fmt::print(
-        "MiB: arena, its ratio to the bound; arena and storages, eager's peak, their ratio; ");
-    fmt::print("a device's plan: arena, its ratio to the bound\n");
+    fmt::print("{:<26} {:>10} {:>7} {:>10} {:>6} {:>10} {:>10} {:>7}\n", "MiB", "arena", "/bound",
+               "eager", "arena/", "storages", "on device", "/bound");
     for (const models::ModelEntry& entry : models::all_models()) {
       for (const models::Scale scale :
            {models::Scale::small, models::Scale::medium, models::Scale::full}) {
