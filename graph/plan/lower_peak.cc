@@ -127,7 +127,7 @@ class PeakLowerer {
     }
   }
 
-  /// Of `best_` with a window in it; `kHighest` if its peak is above `most`.
+  /// The height of `best_` with a window in it; `kHighest` if its peak is above `most`.
   Height height_of(const OrderWindow& window, std::int64_t most) {
     find_changes(window);
     const std::size_t begin = window.begin, end = begin + window.nodes.size();
@@ -319,14 +319,14 @@ class PeakLowerer {
   Nodes best_;
   std::size_t work_ = 0;
 
-  // Of `best_`, by `survey`:
+  // `survey` fills these, of `best_`:
   Nodes place_;                                          // [node]
   std::vector<std::int64_t> entering_;                   // [place] bytes from before it
   std::vector<std::int64_t> peak_before_, peak_behind_;  // [place] behind: it included
   std::vector<std::int64_t> excess_;                     // [place] up to it, not included
   std::int64_t limit_ = 0;
 
-  // Of the last window:
+  // `find_changes` fills these, of a window:
   std::vector<std::int64_t> changes_;
   Nodes touched_;  // roots
   std::int32_t windows_ = 0;
