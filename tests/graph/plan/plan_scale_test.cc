@@ -143,7 +143,7 @@ constexpr LargeShape kShapes[] = {
     {"until", until},       {"routed", routed},
 };
 
-/// Of this process alone: other ones take none of it.
+/// The processor time of this process: other ones take none of it.
 double processor_seconds() {
   return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
 }
