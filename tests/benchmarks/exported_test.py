@@ -26,7 +26,7 @@ class Measure(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         machine, head, *rows = done.stdout.splitlines()
         empty = re.fullmatch(r".+; one thread; a program without anything starts and ends in (\d+\.\d) ms", machine)
-        self.assertTrue(empty, machine)
+        self.assertTrue(empty and 0.1 < float(empty[1]) < 1e4, machine)
         self.assertEqual(re.split(r"  +", head.strip()), COLUMNS)
         names, numbers = zip(*(re.fullmatch(r"(\S+(?:, evaluation)?)((?: +\d+(?:\.\d+)?)+)", row).groups() for row in rows), strict=True)
         self.assertEqual(names, (f"{MODEL}, evaluation", MODEL))
@@ -36,7 +36,8 @@ class Measure(unittest.TestCase):
         parameters = 4e-3 * 17_184  # kB; those that begin as zeros or ones take no numbers
         for row in (evaluation, training):
             self.assertTrue(0.95 * parameters < row[1] <= parameters, row)
-            self.assertGreater(row[2], 0.5 * float(empty[1]))
+            # The empty program's time is of another moment, when the machine may have been busier.
+            self.assertTrue(0.1 < row[2] < 1e4, row)
             self.assertTrue(0.1 < row[3] < 1e5, row)  # a step of a few products
         self.assertTrue(50 < evaluation[0] < training[0] < 2000, rows)
         self.assertGreater(training[4], training[3])

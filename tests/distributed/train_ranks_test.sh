@@ -22,7 +22,9 @@ expect() {
 
 for ranks in 1 2; do
   said=$("$program" train digits --ranks $ranks --epochs 4 --checkpoint "$ranks.safetensors" --no-compare 2>"errors")
-  [[ ! -s errors ]] || fail "$ranks ranks complain: $(<errors)"
+  # A busy machine is told of, and is no fault of theirs.
+  complaints=$(grep -v "kernels are timed while other programs" errors) || true
+  [[ -z $complaints ]] || fail "$ranks ranks complain: $complaints"
   # Rank 0 alone speaks.
   (($(grep -c '^test    ' <<<"$said") == 1)) || fail "$ranks ranks say: $said"
   [[ $said =~ test\ +([0-9]+)\.[0-9]+\ %\ right\ \([0-9]+\ of\ 360\) ]] || fail "no score: $said"

@@ -349,9 +349,8 @@ class CudaReplay final : public Engine {
              Report& report)
       : shared_(std::move(driver), table, memory, options, node_count(plans), watches),
         arena_(*shared_.driver, report.arena_bytes),
-        slots_(options.slots, [this](std::int64_t step) {
-          shared_.driver->synchronize(over_[step % shared_.options.slots]);
-        }) {
+        slots_(options.slots, [this](std::int64_t step) { wait_until_over(step); }),
+        limited_(launch_limit().has_value()) {
     for (int i = 0; i < options.slots; ++i) over_.push_back(shared_.driver->make_event());
     std::size_t nodes = 0;
     for (Plan& plan : plans) {
@@ -410,6 +409,7 @@ class CudaReplay final : public Engine {
   }
 
   Tensor readable(PlanId plan, std::size_t index) const override {
+    slots_.finish();
     const Type& type = of(plan).readable_type(index);
     const Block block = Block::unset(type.bytes());
     of(plan).download(block.data(), index);
@@ -420,6 +420,7 @@ class CudaReplay final : public Engine {
     const std::int64_t step = last_step_[plan.index];
     if (step >= slots_.next() - shared_.options.slots) return wait_for_number(plan, index, step);
     // Steps of other plans have taken its slot since; its own memory holds it still.
+    slots_.finish();
     alignas(8) std::byte bytes[8];
     of(plan).download(bytes, index);
     return number_at(bytes, of(plan).readable_type(index).element);
@@ -430,8 +431,14 @@ class CudaReplay final : public Engine {
     return wait_for_number(plan, index, step);
   }
 
-  void fetch_input(std::size_t index) const override { shared_.state.fetch_input(index); }
-  void fetch(std::size_t storage) const override { shared_.state.fetch(storage); }
+  void fetch_input(std::size_t index) const override {
+    slots_.finish();
+    shared_.state.fetch_input(index);
+  }
+  void fetch(std::size_t storage) const override {
+    slots_.finish();
+    shared_.state.fetch(storage);
+  }
   void push(std::size_t storage) override {
     slots_.finish();
     shared_.state.push(storage);
@@ -492,6 +499,20 @@ class CudaReplay final : public Engine {
     slots_.readable(step);  // says what is wrong
   }
 
+  /// "graph "mlp", train: step 7".
+  std::string step_name(std::int64_t step) const {
+    const Plan& plan = of(ran_[slots_.slot_of(step)]).plan();
+    return fmt::format("graph \"{}\", {}: step {}", plan.graph.name(), name_of(plan.report), step);
+  }
+
+  /// The driver's own wait has no limit.
+  void wait_until_over(std::int64_t step) const {
+    const CudaEvent event = over_[slots_.slot_of(step)];
+    StepWatch watch([&] { return step_name(step); });
+    while (limited_ && !shared_.driver->is_done(event)) watch.look();
+    shared_.driver->synchronize(event);
+  }
+
   /// Waits for one number of one step, by looking where the device will write it: shorter than an
   /// event.
   double wait_for_number(PlanId plan, std::size_t index, std::int64_t step) const {
@@ -503,8 +524,10 @@ class CudaReplay final : public Engine {
     // Looks between two questions to the driver, which take longer. With more looks it is found out
     // later that a step is over without its number.
     constexpr int kLooks = 256;
+    StepWatch watch([&] { return step_name(step); });
     for (int look = 0; !of(plan).reads().try_read(index, slot, step, bytes); ++look) {
       if (look % kLooks != kLooks - 1) continue;
+      watch.look();
       if (!shared_.driver->is_done(over_[slot])) continue;
       if (of(plan).reads().try_read(index, slot, step, bytes)) break;
       throw InternalError(fmt::format("step {} is over, but wrote no \"{}\"", step,
@@ -518,6 +541,7 @@ class CudaReplay final : public Engine {
   program::DeviceBlock arena_;
   std::vector<CudaEvent> over_;  ///< [slot]
   mutable program::Slots slots_;
+  const bool limited_;  ///< METRONOME_LAUNCH_LIMIT is set
   bool begun_ = false;
   std::vector<std::unique_ptr<CudaPlanReplay>> replays_;  ///< [plan]
   std::vector<std::int64_t> last_step_;                   ///< [plan]

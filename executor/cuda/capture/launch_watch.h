@@ -1,7 +1,9 @@
-// A launch that may never come back.
+// A launch, or a step, that may never come back.
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -21,6 +23,32 @@ class LaunchWatch {
 
  private:
   std::jthread thread_;
+};
+
+/// The number of seconds that METRONOME_LAUNCH_LIMIT names, if it names any. Throws RunError where
+/// it is no number of seconds.
+std::optional<std::chrono::milliseconds> launch_limit();
+
+/// Warns and ends as `LaunchWatch` does, for a step that was launched and is waited for: whoever
+/// waits calls `look` now and then. It has no thread, as each read would make one.
+class StepWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `what` is asked where there is something to say: "graph "mlp", train: step 7".
+  explicit StepWatch(std::function<std::string()> what,
+                     std::chrono::milliseconds patience = std::chrono::seconds(5))
+      : what_(std::move(what)), patience_(patience) {}
+
+  /// Time counts from the first call.
+  void look();
+
+ private:
+  std::function<std::string()> what_;
+  std::chrono::milliseconds patience_;
+  std::optional<Clock::time_point> begin_;
+  bool ends_ = false;  ///< the process, behind `patience_`
+  bool told_ = false;
 };
 
 }  // namespace metronome::executor::capture

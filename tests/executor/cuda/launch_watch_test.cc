@@ -1,5 +1,6 @@
-// A first launch that hangs is told of by the name of its form, and ends the process if it is asked
-// to.
+// A first launch that hangs is told of by the name of its form, a step by its number, and either
+// ends the process if it is asked to.
+#include <ATen/ops/zeros.h>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -26,6 +28,7 @@ namespace metronome {
 namespace {
 
 using executor::capture::LaunchWatch;
+using executor::capture::StepWatch;
 using Patience = std::chrono::milliseconds;
 
 constexpr Patience kSoon(20), kLong(400);
@@ -43,14 +46,29 @@ class HangingDriver final : public NullDriver {
   Patience hangs_ = kLong;
 };
 
-/// Compiles for a device that hangs.
-void compile_hanging() {
+/// Launches come back, but from some moment on no step ends.
+class EndlessDriver final : public NullDriver {
+ public:
+  bool computes() const override { return true; }
+  bool is_done(CudaEvent event) override { return !endless && NullDriver::is_done(event); }
+  void synchronize(CudaEvent event) override {
+    if (endless) throw InternalError("the driver's own wait has no limit");
+    NullDriver::synchronize(event);
+  }
+
+  bool endless = false;
+};
+
+Executable compile_for(std::shared_ptr<NullDriver> driver) {
   Graph g("narrow");
   g.minimize(mean(g.input("x", f32, {4, 8}).through(linear(8))), Sgd{.lr = 0.1});
   Target target = cuda_graph({.streams = 1});
-  target.driver = std::make_shared<HangingDriver>();
-  compile(g, target, {.tune = Tune::off});
+  target.driver = std::move(driver);
+  return compile(g, target, {.tune = Tune::off});
 }
+
+/// Compiles for a device that hangs.
+void compile_hanging() { compile_for(std::make_shared<HangingDriver>()); }
 
 /// The text that a process prints, and the signal that ends it; 0: it went on.
 struct Ended {
@@ -99,6 +117,31 @@ TEST_CASE("METRONOME_LAUNCH_LIMIT ends a process whose launch hangs, and names t
   CHECK(ended.signal == SIGABRT);
 }
 
+TEST_CASE("it ends a process that waits for a step that never ends, and names the step") {
+  const auto read_loss = [](Executable& step) { step.read("loss"); };
+  const auto get_weight = [](Executable& step) { step.get("linear/weight"); };
+  const auto set_weight = [](Executable& step) { step.set("linear/weight", at::zeros({8, 8})); };
+  const auto run_again = [](Executable& step) { step.run(); };
+  for (const std::function<void(Executable&)>& wait :
+       {std::function<void(Executable&)>(read_loss), std::function<void(Executable&)>(get_weight),
+        std::function<void(Executable&)>(set_weight),
+        std::function<void(Executable&)>(run_again)}) {
+    const Ended ended = run_alone([&] {
+      setenv("METRONOME_LAUNCH_LIMIT", "0.02", 1);
+      const auto driver = std::make_shared<EndlessDriver>();
+      Executable step = compile_for(driver);
+      step.run({{"x", at::zeros({4, 8})}});
+      step.run();
+      driver->endless = true;
+      wait(step);
+    });
+    CHECK(ended.said.starts_with("[metronome] graph \"narrow\", train: step "));
+    CHECK(ended.said.ends_with(
+        " has not come back for 0.02 s: METRONOME_LAUNCH_LIMIT ends the process\n"));
+    CHECK(ended.signal == SIGABRT);
+  }
+}
+
 TEST_CASE("it ends no process whose launches come back") {
   const Ended ended = run_alone([] {
     setenv("METRONOME_LAUNCH_LIMIT", "600", 1);
@@ -116,6 +159,20 @@ TEST_CASE("without it a launch that hangs is warned of, once") {
     std::this_thread::sleep_for(kLong);
   }
   CHECK(logged.text() == "warning: the form: its first launch has not come back for 0.02 s\n");
+}
+
+TEST_CASE("without it a step that is looked for too long is warned of, once") {
+  unsetenv("METRONOME_LAUNCH_LIMIT");
+  const tests::Logged logged;
+  StepWatch watch([] { return "graph \"g\", train: step 7"; }, kSoon);
+  watch.look();
+  watch.look();
+  CHECK(logged.text() == "");
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(2 * kSoon);
+    watch.look();
+  }
+  CHECK(logged.text() == "warning: graph \"g\", train: step 7 has not come back for 0.02 s\n");
 }
 
 TEST_CASE("a launch that comes back is no matter") {
