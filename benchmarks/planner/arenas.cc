@@ -48,6 +48,7 @@ void measure(const std::string& name, const mt::Graph& graph, const Feeds& feeds
   const mt::Executable planned = mt::compile(graph, mt::cpu_replay(), options);
   const mt::Executable on_device = mt::compile(graph, mt::null(), options);
   const mt::Report& report = planned.report();
+  const std::vector<mt::Feed> fed[] = {feeds(0), feeds(1)};
   const std::size_t eager = bench::peak_tensor_bytes([&] {
     mt::Executable step = mt::compile(graph, mt::eager(), options);
     if (all_passes) {
@@ -58,7 +59,7 @@ void measure(const std::string& name, const mt::Graph& graph, const Feeds& feeds
         }
       }
     }
-    for (std::size_t i = 0; i < 2; ++i) step.run(feeds(i));
+    for (const std::vector<mt::Feed>& batch : fed) step.run(batch);
     if (all_passes && step.read("iterations").item<double>() != 10) {
       throw mt::RunError("eager halted before its tenth pass");
     }

@@ -281,6 +281,7 @@ class Gluer {
   /// A gap of a piece's size, beside it, makes it as long as one that has the same other end.
   void guess_beside(std::vector<Guess>& guesses) {
     for (const std::int32_t index : left_) {
+      if (work_ >= most_work_) return;
       const Piece& piece = pieces_[index];
       for (const bool before : {true, false}) {
         const std::int32_t inner = before ? piece.begin : piece.end;
@@ -309,6 +310,7 @@ class Gluer {
   void guess_on_top(std::vector<Guess>& guesses) {
     const auto size = [&](std::int32_t i) { return pieces_[i].size; };
     for (std::int32_t s = 0; s < static_cast<std::int32_t>(steps_.size()); ++s) {
+      if (work_ >= most_work_) return;
       const std::int64_t seen = rise(s);
       std::vector<Guess> found;
       for (const std::int32_t a : ending_[s]) {

@@ -10,7 +10,7 @@
 //   delayed  b c | d a e
 //
 // Moves keep the precedence by construction. The best one is made, as long as one lowers the peak,
-// or the bytes at that height, summed over all moments.
+// or makes fewer moments as full.
 #include "graph/plan/orders.h"
 
 #include <algorithm>
@@ -87,22 +87,25 @@ class PeakLowerer {
 
   struct Height {
     std::int64_t peak = 0;
-    std::int64_t excess = 0;  // above the limit, over all places
+    std::int64_t excess = 0;  // places that are as high as the best order's peak
     bool operator<(const Height& other) const {
       return std::pair(peak, excess) < std::pair(other.peak, other.excess);
     }
   };
   static constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 
+  /// To look at some nodes or roots, and at whose they are.
+  void spend(const Nodes& list) { work_ -= std::min(work_, 1 + list.size()); }
+
   /// Fills `changes_`: by how many bytes more are held at each place of a window.
   void find_changes(const OrderWindow& window) {
     const auto begin = window.begin, size = static_cast<std::int32_t>(window.nodes.size());
     const std::int32_t end = begin + size;
-    work_ -= std::min(work_, window.nodes.size());
     changes_.assign(window.nodes.size() + 1, 0);
     touched_.clear();
     ++windows_;
     for (std::int32_t i = begin; i < end; ++i) {
+      spend(touches_[window.nodes[i - begin]]);
       for (const std::int32_t index : touches_[window.nodes[i - begin]]) {
         Root& root = roots_[index];
         if (std::exchange(root.seen, windows_) != windows_) {
@@ -203,6 +206,7 @@ class PeakLowerer {
       found = std::move(window);
     };
     for (const Root* root : holders) {
+      if (work_ == 0) break;
       const std::int32_t maker = uses_.ids[root->value].node;
       for (const bool with_needed : {false, true}) offer(delayed(maker, peak, with_needed));
       offer(branch_delayed(maker, peak));
@@ -219,8 +223,10 @@ class PeakLowerer {
     chosen_[node] = true;
     // Nodes that only this needs go with it.
     for (std::size_t i = 0; with_needed && i < moved.size() && moved.size() < kMostMoved; ++i) {
+      spend(before_[moved[i]]);
       for (const std::int32_t needed : before_[moved[i]]) {
         const auto goes = [&](std::int32_t n) { return chosen_[n]; };
+        spend(after_[needed]);
         if (chosen_[needed] || !std::ranges::all_of(after_[needed], goes)) continue;
         chosen_[needed] = true;
         moved.push_back(needed);
@@ -228,6 +234,7 @@ class PeakLowerer {
     }
     std::int32_t to = count();
     for (const std::int32_t n : moved) {
+      spend(after_[n]);
       for (const std::int32_t after : after_[n]) {
         if (!chosen_[after]) to = std::min(to, place_[after]);
       }
@@ -242,6 +249,7 @@ class PeakLowerer {
     chosen_[node] = true;
     std::int32_t to = count();
     for (std::size_t i = 0; i < moved.size() && moved.size() < kMostMoved; ++i) {
+      spend(after_[moved[i]]);
       for (const std::int32_t after : after_[moved[i]]) {
         if (chosen_[after]) continue;
         if (place_[after] > peak) {
@@ -260,11 +268,13 @@ class PeakLowerer {
   OrderWindow hastened(std::int32_t root, std::int32_t peak) {
     if (uses_.kept[root]) return {};
     Nodes moved;
+    spend(uses_.readers[root]);
     for (const std::int32_t reader : uses_.readers[root]) {
       if (place_[reader] >= peak) moved.push_back(reader);
     }
     for (const std::int32_t n : moved) chosen_[n] = true;
     for (std::size_t i = 0; i < moved.size() && moved.size() < kMostMoved; ++i) {
+      spend(before_[moved[i]]);
       for (const std::int32_t needed : before_[moved[i]]) {
         if (chosen_[needed] || place_[needed] < peak) continue;
         chosen_[needed] = true;

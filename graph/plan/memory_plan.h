@@ -47,6 +47,7 @@ struct MemoryPlan {
   std::size_t held_bytes = 0;
   /// The planner weighs plans that differ in the order and in which values take over others' bytes.
   /// This is the smallest `held_bytes` of them: no placement of any of them takes fewer bytes.
+  /// Lowered orders (`lowered_schedules`) count where one of them is taken.
   std::size_t lower_bound = 0;
   /// No layout of this order, with these values taken over, takes fewer bytes: `held_bytes`, or
   /// more where a search has proven that.

@@ -48,7 +48,7 @@ std::vector<std::int32_t> begin_prompt_early(const OrderProblem& problem, const 
 /// An order of the same running nodes whose fullest moment holds fewer bytes, found from this one
 /// by moving nodes behind or before that moment, with what needs them or what they need; or the
 /// order itself. Values of branches that exclude each other count as if they were held together.
-/// `work` bounds the runs of nodes that are looked at, and is what is left of it afterwards; too
+/// `work` bounds the nodes and values that are looked at, and is what is left of it afterwards; too
 /// little for some moves: the order stays. Deterministic.
 std::vector<std::int32_t> lower_peak(const OrderProblem& problem, const ir::Graph& graph,
                                      std::vector<std::int32_t> order, std::size_t& work);

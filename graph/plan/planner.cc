@@ -102,6 +102,8 @@ class Planner {
       return std::move(choice.plan);
     }
     Choice lower = choose(lowered, way, limits_);
+    std::size_t& bound = lower.plan.memory.lower_bound;
+    bound = std::min(bound, choice.plan.memory.lower_bound);
     return std::move((lower.plan.memory.arena_bytes < most ? lower : choice).plan);
   }
 

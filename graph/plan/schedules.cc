@@ -19,7 +19,7 @@ namespace {
 constexpr double kSlackForFewRegions = 1.1;
 /// The work of lowering peaks, of all orders together: so much for each node, and some hundredths
 /// of a second at most.
-constexpr std::size_t kLowerWorkOfNode = 800, kMostLowerWork = 4'000'000;
+constexpr std::size_t kLowerWorkOfNode = 3'000, kMostLowerWork = 12'000'000;
 
 /// By peak bytes, the earlier one of equals first, each order once.
 std::vector<Schedule> sort_distinct(std::vector<Schedule> schedules) {
@@ -101,7 +101,6 @@ std::vector<Schedule> lowered_schedules(const ir::Graph& graph, const Settings& 
   std::vector<Schedule> lowered;
   std::size_t work = std::min(kLowerWorkOfNode * graph.nodes().size(), kMostLowerWork);
   for (const Schedule& each : from) {
-    if (each.in_place != precedence.in_place) continue;
     std::vector<std::int32_t> running;
     std::ranges::copy_if(each.order, std::back_inserter(running),
                          [&](std::int32_t node) { return uses.runs[node]; });

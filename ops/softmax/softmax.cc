@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/rules/require.h"
@@ -130,6 +132,9 @@ std::vector<Case> PickedSoftmaxGrad::cases() {
   add("empty", {0}, 8, indices({0}, 8));
   add("threads", {130}, 515, indices({130}, 515));
   add("one in range ignored", {19}, 4, indices({19}, 4), 2);
+  CaseInput or_minus_one = indices({19}, 4);
+  or_minus_one.fill.low = -1;
+  add("one out of range ignored", {19}, 4, std::move(or_minus_one), -1);
   return cases;
 }
 
