@@ -164,6 +164,13 @@ constexpr LargeShape kShapes[] = {
     {"routed", routed},
 };
 
+/// Twice what is aimed at on two busy cores; the sanitizers take some eight times as long.
+#ifdef __SANITIZE_ADDRESS__
+constexpr double kMostSeconds = 40;
+#else
+constexpr double kMostSeconds = 10;
+#endif
+
 /// The processor time of this process: other ones take none of it.
 double processor_seconds() {
   return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
@@ -193,10 +200,10 @@ TEST_CASE("50,000 nodes are planned in seconds, and twice as many take little mo
       }
       MESSAGE(fmt::format("{}{}{}", shape.name, skips ? ", where nodes are skipped" : "", series));
       for (const std::vector<double>& seconds : {planning, checking}) {
-        // Searches of fixed length begin somewhere between, each at most a second.
-        for (const double each : seconds) CHECK(each < 5);
-        CHECK(seconds[3] < 6 * seconds[1] + 1.5);
-        CHECK(seconds[1] < 2.5 * seconds[0] + 1.5);
+        // Searches of fixed length begin somewhere between, and take a second or so.
+        for (const double each : seconds) CHECK(each < kMostSeconds);
+        CHECK(seconds[3] < 6 * seconds[1] + kMostSeconds / 4);
+        CHECK(seconds[1] < 2.5 * seconds[0] + kMostSeconds / 4);
       }
     }
   }
