@@ -3,13 +3,12 @@
 //
 // `arenas [TEXT]`: the shipped models at three scales, then the gallery's; of those whose name has
 // TEXT. Feeds count on neither side, nor do storages (parameters, moments, states), which both
-// have: they have a column of their own. A step of `feedback_adaptive` is
-// planned for all ten passes, so here eager makes all ten: no number lets it halt.
+// have: they have a column of their own. A step of `feedback_adaptive` is planned for all ten
+// passes, so here eager makes all ten: no number lets it halt.
 #include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <functional>

@@ -97,8 +97,7 @@ class Planner {
     if (lowered.size() > kSearched) lowered.resize(kSearched);
     // By default a search comes last: most lowered orders do not win, and it takes long.
     const std::span<const Uses> way(choice.uses, 1);
-    if (!settings.plan_work &&
-        choose(lowered, way, SearchLimits{0}).plan.memory.arena_bytes >= most) {
+    if (!settings.plan_work && choose(lowered, way, {.work = 0}).plan.memory.arena_bytes >= most) {
       return std::move(choice.plan);
     }
     Choice lower = choose(lowered, way, limits_);
