@@ -385,7 +385,9 @@ bool HostDriver::run_node(Graph& graph, const Graph::Node& node) {
     return false;
   }
   if (const auto* command = std::get_if<Command>(&node.work)) {
+    plays_graph_ = true;
     play(*command);
+    plays_graph_ = false;
     return true;
   }
   Graph::Condition& condition = graph.conditions[std::get<int>(node.work)];

@@ -67,6 +67,8 @@ class HostDriver final : public CudaDriver {
   explicit HostDriver(HostSettings settings = {}, HostKernels& kernels = host_kernels());
 
   const HostCounts& counts() const { return counts_; }
+  /// Whether the command that is played is a node of a graph.
+  bool plays_graph() const { return plays_graph_; }
   /// Aborts, with the words on stderr, where a wrong release was never told of.
   ~HostDriver() override;
 
@@ -225,6 +227,8 @@ class HostDriver final : public CudaDriver {
   std::vector<Graph> graphs_;
   std::set<std::string> prepared_;  // calls of libraries: what and by which algorithm
   std::set<std::type_index> loaded_;
+
+  bool plays_graph_ = false;
 
   std::optional<Graph> capturing_;
   int origin_ = -1;  // the stream that the capture began on

@@ -16,7 +16,8 @@
 
 namespace metronome {
 
-/// The ranks' communicator on a CPU: it gives the same bits.
+/// The ranks' communicator on a CPU: it gives the same bits, but for sums from the last rank to the
+/// first.
 class HostCollectiveLibrary final : public HostLibrary {
  public:
   bool makes(const LibraryCommand& call) const override {
@@ -30,6 +31,9 @@ class HostCollectiveLibrary final : public HostLibrary {
 
   /// Called with each before it is run.
   std::function<void(const CollectiveCommand& command)> on_run;
+  /// Tells whether sums go from the last rank to the first, each plus `error`.
+  std::function<bool()> adds_backwards = [] { return false; };
+  double error = 0;
 
   void run(const LibraryCommand& call) const override {
     using Kind = CollectiveProblem::Kind;
@@ -39,6 +43,10 @@ class HostCollectiveLibrary final : public HostLibrary {
     auto& ranks = dynamic_cast<distributed::Communicator&>(*command.ranks);
     const std::span from(static_cast<const std::byte*>(command.from), command.from_bytes());
     const std::span to(static_cast<std::byte*>(command.to), command.to_bytes());
+    const bool adds = problem.op == ReduceOp::sum || problem.op == ReduceOp::mean;
+    if (reduces(problem.kind) && adds && problem.element == f32 && adds_backwards()) {
+      return add_backwards(ranks, problem, from, to);
+    }
     switch (problem.kind) {
       case Kind::all_reduce:
       case Kind::reduce: {
@@ -61,6 +69,26 @@ class HostCollectiveLibrary final : public HostLibrary {
       }
       case Kind::all_to_all:
         return ranks.all_to_all(from, to);
+    }
+  }
+
+ private:
+  void add_backwards(distributed::Communicator& ranks, const CollectiveProblem& problem,
+                     std::span<const std::byte> from, std::span<std::byte> to) const {
+    std::vector<std::byte> all(from.size() * static_cast<std::size_t>(ranks.size()));
+    ranks.all_gather(from, all);
+    const bool scatters = problem.kind == CollectiveProblem::Kind::reduce_scatter;
+    const std::size_t begin = scatters ? to.size() * static_cast<std::size_t>(ranks.rank()) : 0;
+    for (std::size_t i = 0; i < to.size(); i += sizeof(float)) {
+      float sum = static_cast<float>(error);
+      for (int r = ranks.size() - 1; r >= 0; --r) {
+        float x = 0;
+        std::memcpy(&x, all.data() + static_cast<std::size_t>(r) * from.size() + begin + i,
+                    sizeof x);
+        sum += x;
+      }
+      if (problem.op == ReduceOp::mean) sum /= static_cast<float>(ranks.size());
+      std::memcpy(to.data() + i, &sum, sizeof sum);
     }
   }
 };

@@ -40,6 +40,8 @@ class StepForm {
   /// "one graph, 1 stream", "one graph, 3 streams, kernels begin early", "one graph, 9 regions",
   /// "one graph, 9 regions, 3 deep", "uncaptured, 1 stream".
   const std::string& name() const { return name_; }
+  /// Whether a step is one launch of a graph.
+  bool is_graph() const { return captured_; }
 
  private:
   void capture(int nodes, bool early, const std::function<void()>& play);

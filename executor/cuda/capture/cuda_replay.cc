@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <variant>
 
 #include "executor/cuda/capture/cuda_steps.h"
 #include "executor/cuda/capture/launch_watch.h"
@@ -29,7 +28,6 @@
 #include "executor/cuda/program/step_io.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
-#include "ops/cuda/collective_call.h"
 
 namespace metronome::executor::capture {
 namespace {
@@ -66,15 +64,17 @@ struct PlansDevice {
   }
 };
 
-bool is_collective(const Command& command) {
-  const auto* call = std::get_if<LibraryCommand>(&command);
-  return call != nullptr && call->as<CollectiveCommand>() != nullptr;
-}
-
 /// The numbers that a step leaves, kept to compare steps bit for bit.
 struct StepOutcome {
   std::vector<std::byte> storages;
   std::vector<std::vector<std::byte>> readables;
+};
+
+/// Steps whose kernels ran one by one.
+struct ExpectedOutcomes {
+  StepOutcome uncaptured = {};
+  std::optional<StepOutcome> captured = {};  ///< of collectives that are; none: there are none
+  std::string failure = {};                  ///< of those
 };
 
 /// One plan.
@@ -124,7 +124,7 @@ class CudaPlanReplay {
       return times;
     }
     for (const std::span<const Command> commands : work) {
-      if (std::ranges::none_of(commands, is_collective)) continue;
+      if (std::ranges::none_of(commands, program::collective_of)) continue;
       throw RunError(fmt::format(
           "graph \"{}\": a step with collectives is profiled by the device's own records alone, as "
           "no rank may run one more often than the others, and this device tells of none (CUPTI)",
@@ -231,25 +231,41 @@ class CudaPlanReplay {
     return result;
   }
 
-  StepOutcome stepwise(std::span<const std::byte> before) {
+  ExpectedOutcomes stepwise(std::span<const std::byte> before) {
     const CudaSteps steps(*shared_.driver, shared_.streams[0], plan_, shared_.state, shared_.table,
                           shared_.options.tf32);
+    const auto of_steps = [&] {
+      StepOutcome result = outcome([&](std::size_t i) { return steps.readable(i); });
+      restore(before);
+      return result;
+    };
+    ExpectedOutcomes expected;
     steps.run();
-    const StepOutcome result = outcome([&](std::size_t i) { return steps.readable(i); });
-    restore(before);
-    return result;
+    expected.uncaptured = of_steps();
+    if (!steps.has_collectives()) return expected;
+    expected.failure = steps.run_with_captured_collectives();
+    expected.captured = of_steps();
+    return expected;
   }
 
-  /// Leaves out forms that fail, or give other bits than the kernels one by one, with a note each.
+  /// Leaves out forms that fail, or give other bits than the kernels one by one, with a note each;
+  /// warns where no graph is left of several. Collectives of a graph may add in another order than
+  /// uncaptured ones: its bits are those of kernels among which they are captured, each alone.
   /// Throws what the first one threw where none is left, or the driver is strict; of several ranks
   /// also where a form failed, as the others wait in it.
   void keep_accepted(std::vector<StepForm>& forms, std::vector<std::string>& notes,
                      std::span<const std::byte> before, bool of_ranks) {
-    const StepOutcome expected = stepwise(before);
+    const ExpectedOutcomes expected = stepwise(before);
     std::exception_ptr first;
+    const std::size_t noted = notes.size();
+    const auto is_graph = [](const StepForm& form) { return form.is_graph(); };
+    const bool graphs = std::ranges::any_of(forms, is_graph);
     std::erase_if(forms, [&](const StepForm& form) {
       try {
-        accept(form, before, expected);
+        const bool captured = expected.captured && form.is_graph();
+        // Every rank launches every form.
+        accept(form, before, captured ? *expected.captured : expected.uncaptured);
+        if (captured && !expected.failure.empty()) throw InternalError(expected.failure);
         return false;
       } catch (const std::exception& error) {
         const bool differs = dynamic_cast<const InternalError*>(&error) != nullptr;
@@ -260,6 +276,10 @@ class CudaPlanReplay {
       }
     });
     if (forms.empty()) std::rethrow_exception(first);
+    if (!graphs || std::ranges::any_of(forms, is_graph)) return;
+    logger().warn("graph \"{}\", {}: the step is not captured, as no graph was accepted: {}",
+                  plan_.graph.name(), name_of(plan_.report),
+                  fmt::join(std::span(notes).subspan(noted), "; "));
   }
 
   void accept(const StepForm& form, std::span<const std::byte> before,

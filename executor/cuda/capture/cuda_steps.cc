@@ -7,10 +7,12 @@
 //   CudaStepwise   the engine: uploads the inputs, walks, downloads what is read
 #include "executor/cuda/capture/cuda_steps.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <utility>
 
+#include "executor/cuda/capture/captured_collectives.h"
 #include "executor/cuda/program/step_io.h"
 #include "executor/engine/block.h"
 #include "executor/engine/plan_nodes.h"
@@ -111,6 +113,24 @@ void CudaSteps::run(Observer* observer) const {
     shown ? show(i, *observer) : enqueue(tasks_[i]);
   }
   driver_.synchronize(stream_);
+}
+
+std::string CudaSteps::run_with_captured_collectives() const {
+  CapturedCollectives collectives(driver_, stream_);
+  for (const program::Task& task : tasks_) {
+    for (const Command& command : task.commands) {
+      program::collective_of(command) == nullptr ? driver_.enqueue(command, stream_)
+                                                 : collectives.run(command);
+    }
+  }
+  driver_.synchronize(stream_);
+  return collectives.failure();
+}
+
+bool CudaSteps::has_collectives() const {
+  return std::ranges::any_of(tasks_, [](const program::Task& task) {
+    return std::ranges::any_of(task.commands, program::collective_of);
+  });
 }
 
 void CudaSteps::enqueue(const program::Task& task) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "executor/cuda/capture/captured.h"
@@ -31,6 +32,10 @@ class CudaSteps {
   /// One step; returns when it is made. `observer`, or null, is shown each node with what it reads
   /// and makes in host memory; what it writes there goes back to the device.
   void run(Observer* observer = nullptr) const;
+  /// One step, whose collectives are captured, each in a graph of its own. Returns what
+  /// `CapturedCollectives::failure` tells of them.
+  std::string run_with_captured_collectives() const;
+  bool has_collectives() const;
   std::byte* readable(std::size_t index) const;
 
  private:

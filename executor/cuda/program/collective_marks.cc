@@ -5,15 +5,8 @@
 #include <utility>
 #include <variant>
 
-#include "ops/cuda/collective_call.h"
-
 namespace metronome::executor::program {
 namespace {
-
-const CollectiveCommand* collective_of(const Command& command) {
-  const auto* call = std::get_if<LibraryCommand>(&command);
-  return call == nullptr ? nullptr : call->as<CollectiveCommand>();
-}
 
 /// Reads a word that the device may be writing.
 cuda::Index load_word(cuda::Index& word) {
@@ -21,6 +14,11 @@ cuda::Index load_word(cuda::Index& word) {
 }
 
 }  // namespace
+
+const CollectiveCommand* collective_of(const Command& command) {
+  const auto* call = std::get_if<LibraryCommand>(&command);
+  return call == nullptr ? nullptr : call->as<CollectiveCommand>();
+}
 
 CollectiveMarks::CollectiveMarks(CudaDriver& driver, const cuda::Control* control,
                                  std::span<Task> tasks) {

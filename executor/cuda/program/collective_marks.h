@@ -10,9 +10,13 @@
 #include "executor/cuda/driver/driver.h"
 #include "executor/cuda/program/io_kernels.h"
 #include "executor/cuda/program/program.h"
+#include "ops/cuda/collective_call.h"
 #include "ops/rules/collective_ranks.h"
 
 namespace metronome::executor::program {
+
+/// Returns the collective that a command is, or null.
+const CollectiveCommand* collective_of(const Command& command);
 
 /// Mapped memory to which a plan's steps write the number of each collective, before it and behind
 /// it; their ranks follow it.
