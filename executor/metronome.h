@@ -5,6 +5,7 @@
 
 #include "executor/compile/compile.h"     // compile
 #include "executor/compile/targets.h"     // cpu_replay, cuda_graph, stepwise, eager, null
+#include "executor/libtorch/dlpack.h"     // from_dlpack, to_dlpack
 #include "executor/monitor/monitor.h"     // Monitor: numbers of a training in files
 #include "executor/record/plan_record.h"  // PlanRecord
 #include "executor/record/trace.h"        // Trace

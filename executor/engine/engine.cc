@@ -11,6 +11,14 @@ std::vector<KernelRun> Engine::profile(PlanId) {
   throw InternalError("an engine without kernels was asked to time them");
 }
 
+void Engine::feed_from_device(std::size_t, const Tensor&) {
+  throw InternalError("an engine of the host was fed from a device");
+}
+
+void Engine::read_into(PlanId, std::size_t, const Tensor&) const {
+  throw InternalError("an engine of the host was asked to write to a device");
+}
+
 double Engine::scalar(PlanId plan, std::size_t index, std::int64_t step) const {
   if (step != steps() - 1) {
     throw RunError(

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -84,6 +85,26 @@ class Engine {
     static_cast<void>(index);
     static_cast<void>(from);
     return false;
+  }
+  /// The device whose tensors `feed_from_device` and `read_into` take; the host's, if there is
+  /// none.
+  virtual Device device() const { return {}; }
+  /// Whether bytes that are said to lie on `device` do.
+  virtual bool reaches(const std::byte* memory) const {
+    static_cast<void>(memory);
+    return false;
+  }
+  /// In place of `feed`: takes all of the input from contiguous elements on `device`. Work of
+  /// `from.stream` comes before that, or after it, as it was asked for before this call, or after.
+  virtual void feed_from_device(std::size_t index, const Tensor& from);
+  /// Writes readable `index`, as `readable` gives it, to contiguous elements on `device`. Work of
+  /// `to.stream` comes before that, or after it, as it was asked for before this call, or after.
+  virtual void read_into(PlanId plan, std::size_t index, const Tensor& to) const;
+  /// The place of the owner of what the last `feed_from` of this input was given, if that is read
+  /// still: a later step's feed takes its place. Null: it was read.
+  virtual std::shared_ptr<void>* keeper(std::size_t index) {
+    static_cast<void>(index);
+    return nullptr;
   }
   /// A block for input `index` of `Memory`, about to be handed out, that steps can take it from
   /// without a copy by the host; absent if the block in `Memory` is as good.

@@ -13,23 +13,50 @@
 
 namespace metronome::executor {
 
+namespace {
+
+/// Says why the engine cannot use elements where they lie; empty if it can. The host's can be used.
+std::string misplaced(const Tensor& tensor, const Engine* engine) {
+  if (tensor.device == metronome::cpu) return "";
+  const Device device = engine == nullptr ? metronome::cpu : engine->device();
+  if (tensor.device != device) {
+    return fmt::format("is on {}; move it to {}the host", to_string(tensor.device),
+                       device == metronome::cpu ? "" : to_string(device) + " or to ");
+  }
+  if (!tensor.is_contiguous()) {
+    return fmt::format("on {} has strides {}; give tensor.contiguous()", to_string(device),
+                       to_string(tensor.strides));
+  }
+  if (tensor.numel() == 0 || engine->reaches(tensor.data)) return "";
+  return fmt::format(
+      "is said to be on {}, and its bytes are not; give it the device where they lie",
+      to_string(device));
+}
+
+}  // namespace
+
 bool fits(const CallerTensor& offered, const Type& type) {
   const Tensor& tensor = offered.tensor;
   return offered.instead.empty() && tensor.device == metronome::cpu &&
          tensor.element == type.element && tensor.sizes == type.shape;
 }
 
+bool fits(const CallerTensor& offered, const Type& type, const Engine& engine) {
+  const Tensor& tensor = offered.tensor;
+  return offered.instead.empty() && tensor.element == type.element && tensor.sizes == type.shape &&
+         (tensor.device == metronome::cpu || misplaced(tensor, &engine).empty());
+}
+
 void refuse(const CallerTensor& offered, const std::string& required, const std::string& what,
-            std::string_view way_out) {
+            std::string_view way_out, const Engine* engine) {
   const std::string requires_ = fmt::format("{}: requires {}, but the tensor is", what, required);
   const Tensor& tensor = offered.tensor;
   if (!offered.instead.empty()) {
     throw RunError(fmt::format("{} {}{}", requires_, offered.instead,
                                offered.of_other_element ? way_out : ""));
   }
-  if (tensor.device != metronome::cpu) {
-    throw RunError(
-        fmt::format("{} on {}; move it to the host", requires_, to_string(tensor.device)));
+  if (const std::string why = misplaced(tensor, engine); !why.empty()) {
+    throw RunError(fmt::format("{}: requires {}, but the tensor {}", what, required, why));
   }
   throw RunError(fmt::format("{} {}{}", requires_, to_string(tensor.type()), way_out));
 }

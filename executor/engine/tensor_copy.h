@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "executor/engine/engine.h"
 #include "executor/support/tensor.h"
 #include "graph/ir/type.h"
 
@@ -12,12 +13,16 @@ namespace metronome::executor {
 
 /// A tensor, on the host, and of this type.
 bool fits(const CallerTensor& offered, const Type& type);
+/// The same, or one of contiguous elements on the engine's device.
+bool fits(const CallerTensor& offered, const Type& type, const Engine& engine);
 
 /// Says why the tensor cannot be copied into a place of type `required`: "graph "net": feed of "x":
-/// requires f32[2], but the tensor is f32[3]". Throws RunError.
-/// `way_out` stands behind it if the tensor is on the host and of an element type of Metronome's.
+/// requires f32[2], but the tensor is f32[3]". Throws RunError. `way_out` stands behind it if the
+/// tensor lies right and is of an element type of Metronome's. `engine` is one whose device it may
+/// lie on, or null.
 [[noreturn]] void refuse(const CallerTensor& offered, const std::string& required,
-                         const std::string& what, std::string_view way_out = "");
+                         const std::string& what, std::string_view way_out = "",
+                         const Engine* engine = nullptr);
 
 /// How the tensor becomes one of this type, if it has the same numbers in another order or element
 /// type: "; give tensor.permute({0, 3, 1, 2}).to(at::kFloat)". Empty if it has not.

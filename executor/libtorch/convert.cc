@@ -1,6 +1,8 @@
 #include "executor/libtorch/convert.h"
 
 #include <ATen/ops/from_blob.h>
+#include <c10/core/Stream.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/StringUtil.h>
 #include <fmt/format.h>
 
@@ -43,7 +45,7 @@ std::optional<Element> element_of(const at::Tensor& tensor) {
 std::string instead_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
   if (tensor.is_meta()) return "on meta, which holds no numbers";
-  if (!tensor.device().is_cpu()) {
+  if (!tensor.device().is_cpu() && !tensor.device().is_cuda()) {
     return fmt::format("on {}; move it with tensor.cpu()", tensor.device().str());
   }
   if (tensor.layout() != at::kStrided) {
@@ -52,13 +54,27 @@ std::string instead_of(const at::Tensor& tensor) {
   return c10::toString(tensor.scalar_type()) + to_string(tensor.sizes().vec());
 }
 
+/// libtorch's current stream there. A program may make tensors on a device by itself, without
+/// libtorch's CUDA half: then the default stream.
+void* stream_of(const at::Device& device) {
+  if (!c10::impl::hasDeviceGuardImpl(device.type())) return nullptr;
+  return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle();
+}
+
+at::TensorOptions options_of(const Tensor& tensor) {
+  const at::TensorOptions options(to_torch(tensor.element));
+  if (tensor.device == cpu) return options;
+  return options.device(at::kCUDA, static_cast<at::DeviceIndex>(tensor.device.index));
+}
+
 }  // namespace
 
 void show(const at::Tensor& from, CallerTensor& as) {
   as.instead.clear();
   as.of_other_element = false;
   as.tensor.owner.reset();
-  const bool dense = from.defined() && from.device().is_cpu() && from.layout() == at::kStrided;
+  const bool dense = from.defined() && (from.device().is_cpu() || from.device().is_cuda()) &&
+                     from.layout() == at::kStrided;
   const std::optional<Element> element = dense ? element_of(from) : std::nullopt;
   if (!element) {
     as.instead = instead_of(from);
@@ -74,15 +90,27 @@ void show(const at::Tensor& from, CallerTensor& as) {
   }
   Tensor& to = as.tensor;
   to.data = static_cast<std::byte*>(const_cast<void*>(from.const_data_ptr()));
-  to.device = {};
+  to.device = from.device().is_cpu() ? cpu : cuda_device(from.device().index());
+  to.stream = from.device().is_cpu() ? nullptr : stream_of(from.device());
   to.element = *element;
   to.sizes.assign(from.sizes().begin(), from.sizes().end());
   to.strides.assign(from.strides().begin(), from.strides().end());
 }
 
+void keep(const at::Tensor& from, std::shared_ptr<void>& into) {
+  if (into.use_count() == 1 && std::get_deleter<Torch>(into) != nullptr) {
+    *static_cast<at::Tensor*>(into.get()) = from;
+  } else {
+    into = owner(from);
+  }
+}
+
 Tensor from_torch(const at::Tensor& from) {
   CallerTensor offered;
   show(from, offered);
+  if (offered.instead.empty() && offered.tensor.device != cpu) {
+    offered.instead = fmt::format("on {}; move it with tensor.cpu()", from.device().str());
+  }
   if (!offered.instead.empty()) {
     throw RunError(
         "requires a dense tensor of f32, f64, i32, i64, bool, bf16 or f16 on the CPU, but the "
@@ -99,19 +127,15 @@ Tensor from_torch(const at::Tensor& from) {
 
 at::Tensor to_torch(const Tensor& from) {
   if (const at::Tensor* same = origin(from)) return *same;
-  if (from.device != cpu) {
-    throw RunError(
-        fmt::format("a tensor of libtorch is made over host memory alone, but {} is on {}",
-                    to_string(from.type()), to_string(from.device)));
-  }
   if (std::ranges::any_of(from.strides, [](std::int64_t stride) { return stride < 0; })) {
     throw RunError(
         fmt::format("a tensor of libtorch has no stride below zero, but {} has strides {}",
                     to_string(from.type()), to_string(from.strides)));
   }
+  const at::TensorOptions options = options_of(from);
   return at::from_blob(
-      from.data, from.sizes, from.strides, [owner = from.owner](void*) {},
-      at::TensorOptions(to_torch(from.element)));
+      from.data, from.sizes, from.strides, [owner = from.owner](void*) {}, options,
+      options.device());
 }
 
 }  // namespace metronome

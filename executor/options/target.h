@@ -53,6 +53,10 @@ struct CudaOptions {
   bool tf32 = false;
   /// Steps that may be in flight: `run` waits for the one this many steps back.
   int slots = 2;
+  /// Large feeds in page-locked memory are read behind `run`, which does not wait for that: the
+  /// caller leaves what it fed as it is until so many more steps as `slots` were begun. Tensors
+  /// are kept until then; memory behind `from_span` is the caller's to keep.
+  bool non_blocking = false;
   /// Streams that wide branches are captured on, where that is measured to be faster; 1: never.
   int streams = 4;
   Conditions conditions = Conditions::measured;

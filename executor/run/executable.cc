@@ -29,6 +29,17 @@ void offer(const Tensor& tensor, CallerTensor& as) {
   }
 }
 
+CallerTensor offered_by(const Tensor& tensor) {
+  CallerTensor offered;
+  offer(tensor, offered);
+  return offered;
+}
+CallerTensor offered_by(const at::Tensor& tensor) {
+  CallerTensor offered;
+  show(tensor, offered);
+  return offered;
+}
+
 class TorchFeeds final : public executor::FeedViews {
  public:
   explicit TorchFeeds(std::span<const Feed> feeds) : feeds_(feeds) {}
@@ -39,6 +50,14 @@ class TorchFeeds final : public executor::FeedViews {
     as.name = feed.name;
     if (feed.own() != nullptr) return offer(*feed.own(), as.offered);
     metronome::show(feed.tensor(), as.offered);
+  }
+  void keep(std::size_t index, std::shared_ptr<void>& owner) const override {
+    const Feed& feed = feeds_[index];
+    if (feed.own() != nullptr) {
+      owner = feed.own()->owner;
+    } else {
+      metronome::keep(feed.tensor(), owner);
+    }
   }
 
  private:
@@ -114,6 +133,18 @@ Tensor Executable::read_tensor(Value value) const {
 Tensor Executable::read_tensor(std::string_view name) const {
   return require_impl().values.read(require_impl().declared.readable_of(name));
 }
+void Executable::read_into(Value value, const at::Tensor& to) const {
+  require_impl().values.read_into(require_impl().declared.readable_of(value), offered_by(to));
+}
+void Executable::read_into(std::string_view name, const at::Tensor& to) const {
+  require_impl().values.read_into(require_impl().declared.readable_of(name), offered_by(to));
+}
+void Executable::read_into(Value value, const Tensor& to) const {
+  require_impl().values.read_into(require_impl().declared.readable_of(value), offered_by(to));
+}
+void Executable::read_into(std::string_view name, const Tensor& to) const {
+  require_impl().values.read_into(require_impl().declared.readable_of(name), offered_by(to));
+}
 double Executable::read_scalar(Value value) const {
   return require_impl().values.read_scalar(require_impl().declared.readable_of(value));
 }
@@ -128,14 +159,10 @@ Tensor Executable::get_tensor(std::string_view path) const {
   return require_impl().storages.get(require_impl().storages.storage_of(path));
 }
 void Executable::set(std::string_view path, const Tensor& tensor) {
-  CallerTensor offered;
-  offer(tensor, offered);
-  require_impl().set(path, offered);
+  require_impl().set(path, offered_by(tensor));
 }
 void Executable::set(std::string_view path, const at::Tensor& tensor) {
-  CallerTensor offered;
-  show(tensor, offered);
-  require_impl().set(path, offered);
+  require_impl().set(path, offered_by(tensor));
 }
 void Executable::set_learning_rate(double rate, std::string_view objective) {
   require_impl().settable().set(executor::SettableNumber::learning_rate, objective, rate);

@@ -162,6 +162,15 @@ class Executable {
   /// `read` without a header of libtorch: `to_span<float>(step.read_tensor(y))`.
   Tensor read_tensor(Value value) const;
   Tensor read_tensor(std::string_view name) const;
+  /// Copies the value to contiguous elements of its type: the host's, or those of a GPU on which
+  /// the executable runs. The host does not wait for a GPU: work that `to.stream`, of a tensor of
+  /// libtorch its current stream, was asked for before this call comes before the copy, and work
+  /// that it is asked for after this call comes after it. Throws RunError for another type or
+  /// place.
+  void read_into(Value value, const at::Tensor& to) const;
+  void read_into(std::string_view name, const at::Tensor& to) const;
+  void read_into(Value value, const Tensor& to) const;
+  void read_into(std::string_view name, const Tensor& to) const;
   /// A value of one element as a number; allocates nothing. On a GPU it waits for the last step
   /// alone, whatever else is in flight.
   double read_scalar(Value value) const;

@@ -49,6 +49,7 @@ class NoFeeds final : public executor::FeedViews {
  public:
   std::size_t size() const override { return 0; }
   void show(std::size_t, executor::FeedView&) const override {}
+  void keep(std::size_t, std::shared_ptr<void>&) const override {}
 };
 
 /// The lower one of two.
@@ -80,7 +81,7 @@ Executable::Impl::Impl(executor::DeclaredGraphs tables, CompileOptions asked, Re
       memory(std::move(blocks)),
       spin_limiter(std::move(limiter)),
       engine(std::move(runner)),
-      feeds(declared, *memory),
+      feeds(declared, *memory, *engine),
       inputs(declared, *memory, *engine),
       values(declared, *engine, slots, lookout_bytes(*memory, report, options)),
       storages(declared.prefix(), *memory, *engine,
@@ -103,7 +104,7 @@ void Executable::Impl::step(executor::StepKind kind, const executor::FeedViews& 
   const std::size_t graph = feeds.resolve(kind, views, choice);
   const executor::PlanId plan = declared[graph].plan(kind);
   inputs.require_filled(plan, feeds);
-  inputs.copy_feeds(graph, feeds);
+  inputs.copy_feeds(graph, feeds, views);
   feeds.pick_for_step(graph);
   const std::int64_t number = engine->steps();
   if (options.world) options.world->begin_step(number);

@@ -78,33 +78,44 @@ std::vector<Tensor> FilledInputs::set_aside(std::size_t k, StepFeeds& fed) const
 }
 
 /// A large feed is copied in parts, each of which the engine may send on while the next is copied.
-void FilledInputs::copy_feed(std::size_t index, const Tensor& from) {
+bool FilledInputs::copy_feed(std::size_t index, const Tensor& from) {
   constexpr std::size_t kPart = 1 << 20;  // bytes; its copy takes far longer than telling of it
+  if (from.device != cpu) {
+    engine_.feed_from_device(index, from);
+    return true;
+  }
   const std::size_t bytes = from.bytes();
   const std::byte* const stored = from.is_contiguous() ? from.data : nullptr;
-  if (stored != nullptr && engine_.feed_from(index, stored)) return;
+  if (stored != nullptr && engine_.feed_from(index, stored)) {
+    return engine_.keeper(index) == nullptr;
+  }
   std::byte* const to = engine_.feed(index);
-  if (stored == to) return;  // it was filled in place
+  if (stored == to) return true;  // it was filled in place
   const bool apart = stored != nullptr && (to + bytes <= stored || stored + bytes <= to);
   if (!apart) {
     copy_into(to, from);
-    return engine_.advance_feed(index, bytes);
+    engine_.advance_feed(index, bytes);
+    return true;
   }
   for (std::size_t at = 0; at < bytes; at += kPart) {
     const std::size_t part = std::min(kPart, bytes - at);
     std::memcpy(to + at, stored + at, part);
     engine_.advance_feed(index, at + part);
   }
+  return true;
 }
 
-void FilledInputs::copy_feeds(std::size_t k, StepFeeds& fed) {
+void FilledInputs::copy_feeds(std::size_t k, StepFeeds& fed, const FeedViews& views) {
   const std::vector<Tensor> aside = set_aside(k, fed);
   for (std::size_t f = 0; f < fed.feeds().size(); ++f) {
     Tensor& fed_as = fed.feeds()[f].offered.tensor;
     const bool moved = !aside.empty() && aside[f].owner != nullptr;
     const Tensor& from = moved ? aside[f] : fed_as;
     const std::size_t index = declared_[k].inputs[fed.input(f)];
-    copy_feed(index, from);
+    if (!copy_feed(index, from)) {
+      std::shared_ptr<void>& keeper = *engine_.keeper(index);
+      from.owner != nullptr ? void(keeper = from.owner) : views.keep(f, keeper);
+    }
     mark_filled(index);
     fed_as.owner.reset();  // what was copied to be shown is of no more use
   }

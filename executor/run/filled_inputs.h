@@ -7,6 +7,7 @@
 #include "executor/engine/engine.h"
 #include "executor/engine/memory.h"
 #include "executor/run/declared_graphs.h"
+#include "executor/run/feed_views.h"
 #include "executor/run/step_feeds.h"
 
 namespace metronome::executor {
@@ -21,13 +22,14 @@ class FilledInputs {
   /// Throws RunError for an input of the plan that holds nothing, and is not fed now either.
   void require_filled(PlanId plan, const StepFeeds& fed) const;
   /// Each input of the graph gets what its feed held when the call began.
-  void copy_feeds(std::size_t graph, StepFeeds& fed);
+  void copy_feeds(std::size_t graph, StepFeeds& fed, const FeedViews& views);
   /// A tensor over an input's memory, which counts as fed.
   Tensor hand_out(InputPlace place);
 
  private:
   std::vector<Tensor> set_aside(std::size_t graph, StepFeeds& fed) const;
-  void copy_feed(std::size_t index, const Tensor& from);
+  /// False where the engine reads from it still.
+  bool copy_feed(std::size_t index, const Tensor& from);
   void mark_filled(std::size_t index);
 
   const DeclaredGraphs& declared_;

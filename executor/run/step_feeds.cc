@@ -42,9 +42,10 @@ class FeedMistakes {
 
 }  // namespace
 
-StepFeeds::StepFeeds(const DeclaredGraphs& declared, const Memory& memory)
+StepFeeds::StepFeeds(const DeclaredGraphs& declared, const Memory& memory, const Engine& engine)
     : declared_(declared),
       memory_(memory),
+      engine_(engine),
       fed_in_(declared.inputs().size()),
       graph_to_(declared.kinds()) {
   inputs_.reserve(declared.inputs().size());
@@ -139,7 +140,7 @@ bool StepFeeds::takes(std::size_t k) const {
   for (std::size_t i = 0; i < feeds_.size(); ++i) {
     const InputPlace place{k, inputs_[i]};
     if (!declared_.has(place)) return false;
-    if (!fits(feeds_[i].offered, input_memory(place).type)) return false;
+    if (!fits(feeds_[i].offered, input_memory(place).type, engine_)) return false;
   }
   return true;
 }
@@ -205,8 +206,8 @@ void StepFeeds::check_feed(StepKind kind, const GraphChoice& choice, std::size_t
   }
   if (having.empty()) refuse_input(kind, choice, input);
   const InputMemory& any = input_memory({having[0], input});
-  const bool right_but_for_shape = fits(offered, {any.type.element, sizes});
-  const bool takes_one = types.size() == 1 && !fits(offered, any.type);
+  const bool right_but_for_shape = fits(offered, {any.type.element, sizes}, engine_);
+  const bool takes_one = types.size() == 1 && !fits(offered, any.type, engine_);
   if (right_but_for_shape && !takes_one) return;
   std::string way_out;
   if (right_but_for_shape && declared_.size() == 1 && differs_in_batch(sizes, any.type.shape)) {
@@ -218,7 +219,7 @@ void StepFeeds::check_feed(StepKind kind, const GraphChoice& choice, std::size_t
     if (way_out.empty()) way_out = describe_conversion(offered, input_memory({k, input}).type);
   }
   refuse(offered, fmt::format("{}", fmt::join(types, " or ")),
-         fmt::format("{}: feed of \"{}\"", declared_.prefix(), any.name), way_out);
+         fmt::format("{}: feed of \"{}\"", declared_.prefix(), any.name), way_out, &engine_);
 }
 
 void StepFeeds::refuse_input(StepKind kind, const GraphChoice& choice, std::size_t input) const {

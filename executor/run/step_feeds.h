@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "executor/engine/engine.h"
 #include "executor/engine/memory.h"
 #include "executor/run/declared_graphs.h"
 #include "executor/run/feed_views.h"
@@ -22,8 +23,8 @@ namespace metronome::executor {
 /// none of them (`FilledInputs` does), and remembers the graph that was picked last.
 class StepFeeds {
  public:
-  /// Both outlive it; `memory` has the types of inputs.
-  StepFeeds(const DeclaredGraphs& declared, const Memory& memory);
+  /// All outlive it; `memory` has the types of inputs.
+  StepFeeds(const DeclaredGraphs& declared, const Memory& memory, const Engine& engine);
 
   /// The one look at what the feeds are, and at what they name. Returns the graph that the call
   /// means, as `Executable::run` says. Throws RunError, a line for each, for feeds that name no
@@ -63,6 +64,7 @@ class StepFeeds {
 
   const DeclaredGraphs& declared_;
   const Memory& memory_;
+  const Engine& engine_;
   std::int64_t call_ = 0;              ///< calls so far
   std::vector<std::int64_t> fed_in_;   ///< [input] the last call that fed it
   std::vector<FeedView> room_;         ///< of as many feeds as a call had at most

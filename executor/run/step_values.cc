@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "executor/engine/tensor_copy.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
 
@@ -103,6 +104,25 @@ Tensor StepValues::read(std::size_t readable) {
   warn_of_fault();
   if (lookout_) lookout_->look(readable, result, engine_.steps(), declared_.graph_of(plan).name());
   return result;
+}
+
+void StepValues::read_into(std::size_t readable, const CallerTensor& to) {
+  const PlanId plan = plan_of(readable);
+  const std::size_t index = declared_.readable_in_graph(plan, readable);
+  const ir::Graph& graph = declared_.graph_of(plan);
+  const Type& type = graph.type(graph.readables()[index].declared);
+  const std::string what =
+      fmt::format("graph \"{}\": read_into of \"{}\"", graph.name(), graph.readables()[index].name);
+  if (!fits(to, type, engine_)) executor::refuse(to, to_string(type), what, "", &engine_);
+  if (to.tensor.device != cpu) {
+    engine_.read_into(plan, index, to.tensor);
+    return warn_of_fault();
+  }
+  if (!to.tensor.is_contiguous()) {
+    throw RunError(fmt::format("{}: requires contiguous elements, but the tensor has strides {}",
+                               what, to_string(to.tensor.strides)));
+  }
+  copy_into(to.tensor.data, read(readable));
 }
 
 double StepValues::read_scalar(std::size_t readable) {

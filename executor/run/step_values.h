@@ -30,6 +30,8 @@ class StepValues {
 
   /// Each throws RunError for a value that no step has computed.
   Tensor read(std::size_t readable);
+  /// Throws RunError besides for a tensor of another type, or that lies elsewhere.
+  void read_into(std::size_t readable, const CallerTensor& to);
   double read_scalar(std::size_t readable);
   double read_scalar(std::size_t readable, std::int64_t step);
   /// Throws RunError for a value of more than one element.

@@ -24,6 +24,9 @@ struct Tensor {
   Element element = f32;
   Shape sizes = {};    ///< outermost first; none for a scalar
   Shape strides = {};  ///< in elements, one for each size; 0 and less are allowed
+  /// On a CUDA device: the stream (a `cudaStream_t`) whose work the bytes come after, and which is
+  /// made to wait for whoever uses them; null: the default stream.
+  void* stream = nullptr;
 
   std::int64_t numel() const { return metronome::numel(sizes); }
   /// Returns the bytes of all elements, each counted even if several share one place.

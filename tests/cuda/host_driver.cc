@@ -158,10 +158,23 @@ HostDriver::Event& HostDriver::at(CudaEvent event) {
   return events_[event.index];
 }
 
+bool HostDriver::is_device_memory(const std::byte* memory) const {
+  const auto after = memory_.upper_bound(memory);
+  if (after == memory_.begin()) return false;
+  const auto& [begin, bytes] = *std::prev(after);
+  return memory < begin + bytes.size();
+}
+
 CudaStream HostDriver::make_stream() {
   forbid_in_capture("a stream is made");
   streams_.emplace_back();
   return {static_cast<int>(streams_.size()) - 1};
+}
+
+CudaStream HostDriver::stream_of_caller(void* handle) {
+  const auto [found, added] = callers_.try_emplace(handle);
+  if (added) found->second = make_stream();
+  return found->second;
 }
 
 CudaEvent HostDriver::make_event() {
@@ -185,7 +198,8 @@ void HostDriver::record(CudaEvent event, CudaStream stream) {
     return;
   }
   e.capture = 0;
-  put(Record{event.index, ++e.recorded}, stream);
+  e.pending.insert(++e.recorded);
+  put(Record{event.index, e.recorded}, stream);
 }
 
 void HostDriver::wait(CudaStream stream, CudaEvent event) {
@@ -212,8 +226,8 @@ bool HostDriver::is_done(CudaEvent event) {
   forbid_in_capture("an event is asked for");
   const Event& e = at(event);
   if (e.capture > 0) throw InternalError(fmt::format("event {} is of a capture", event.index));
-  if (e.happened < e.recorded) advance();
-  return e.happened == e.recorded;
+  if (!e.happened()) advance();
+  return e.happened();
 }
 
 void HostDriver::synchronize(CudaEvent event) {
@@ -221,7 +235,7 @@ void HostDriver::synchronize(CudaEvent event) {
   ++counts_.synchronizations;
   const Event& e = at(event);
   if (e.capture > 0) throw InternalError(fmt::format("event {} is of a capture", event.index));
-  advance_until([&] { return e.happened == e.recorded; });
+  advance_until([&] { return e.happened(); });
   check();
 }
 
@@ -238,7 +252,7 @@ double HostDriver::milliseconds(CudaEvent begin, CudaEvent end) {
     if (!at(event).timed) {
       throw InternalError(fmt::format("event {} was made without timing", event.index));
     }
-    if (const Event& e = at(event); e.recorded == 0 || e.happened < e.recorded) {
+    if (const Event& e = at(event); e.recorded == 0 || !e.happened()) {
       throw InternalError(fmt::format("event {} has not happened", event.index));
     }
   }
@@ -333,7 +347,7 @@ bool HostDriver::can_go(const Stream& stream) const {
   if (stream.work.empty()) return false;
   const Work& next = stream.work.front();
   if (const auto* wait = std::get_if<Wait>(&next)) {
-    return events_[wait->event].happened >= wait->occasion;
+    return !events_[wait->event].pending.contains(wait->occasion);
   }
   const auto* launch = std::get_if<Launch>(&next);
   return launch == nullptr || graphs_[launch->graph].finished == launch->before;
@@ -369,7 +383,7 @@ void HostDriver::advance_stream(Stream& stream) {
                               return true;
                             },
                             [&](const Record& r) {
-                              events_[r.event].happened = r.occasion;
+                              events_[r.event].pending.erase(r.occasion);
                               events_[r.event].at = clock_;
                               return true;
                             },

@@ -93,7 +93,10 @@ class HostDriver final : public CudaDriver {
   MappedMemory mapped_memory(std::size_t bytes) override;
   std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
   bool is_page_locked(const std::byte* memory) const override { return lock_pages(memory); }
+  /// Some that `device_memory` gave.
+  bool is_device_memory(const std::byte* memory) const override;
   CudaStream make_stream() override;
+  CudaStream stream_of_caller(void* handle) override;
   CudaEvent make_event() override;
   CudaEvent make_timed_event() override;
   void record(CudaEvent event, CudaStream stream) override;
@@ -160,10 +163,12 @@ class HostDriver final : public CudaDriver {
   struct Event {
     bool timed = false;
     int recorded = 0;
-    int happened = 0;
+    std::set<int> pending =
+        {};           // occasions that have not happened: of several streams, in any order
     double at = 0;    // clock, of the last occasion
     int capture = 0;  // the number of the capture that it was recorded in; 0: in none
     std::vector<int> frontier;
+    bool happened() const { return !pending.contains(recorded); }
   };
   struct Graph {
     struct Condition {
@@ -223,6 +228,7 @@ class HostDriver final : public CudaDriver {
   std::size_t device_bytes_ = 0;       // held; mapped memory is not among them
   mutable std::string wrong_release_;  // the first not told of, as destructors may not throw
   std::vector<Stream> streams_;
+  std::map<void*, CudaStream> callers_;
   std::vector<Event> events_;
   std::vector<Graph> graphs_;
   std::set<std::string> prepared_;  // calls of libraries: what and by which algorithm

@@ -62,6 +62,9 @@ std::size_t use(RuntimeDriver& driver) {
   const std::byte own{};
   const std::array locks = {driver.is_page_locked(locked.get() + 63), driver.is_page_locked(&own)};
   CHECK(locks == std::array{true, false});
+  const std::array lies = {driver.is_device_memory(x + 63), driver.is_device_memory(locked.get()),
+                           driver.is_device_memory(&own)};
+  CHECK(lies == std::array{true, false, false});
   const CudaStream main = driver.make_stream(), side = driver.make_stream();
   const CudaEvent forked = driver.make_event(), joined = driver.make_event();
   const CudaEvent begin = driver.make_timed_event(), end = driver.make_timed_event();
@@ -75,6 +78,10 @@ std::size_t use(RuntimeDriver& driver) {
   }
   CHECK(nodes == 5);  // the product takes two
   driver.upload(x, locked.get(), 64, main);
+  const CudaStream callers = driver.stream_of_caller(nullptr);
+  CHECK(driver.stream_of_caller(nullptr) == callers);
+  driver.record(forked, callers);
+  driver.wait(main, forked);
 
   driver.begin_capture(main);
   std::optional<CudaGraphExec> streams, regions;

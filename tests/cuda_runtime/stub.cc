@@ -93,6 +93,7 @@ cudaError_t add(State& all, cudaGraphNode_t* made, cudaGraph_t graph, const cuda
 }
 
 cudaError_t outside_capture(State& all, cudaStream_t stream) {
+  if (stream == nullptr) return cudaSuccess;  // the default stream, which no capture is on
   CUstream_st* const s = found(all, stream);
   if (s == nullptr) return cudaErrorInvalidResourceHandle;
   if (!captures(*s)) return cudaSuccess;
@@ -257,12 +258,15 @@ cudaError_t cudaFreeHost(void* memory) {
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void* memory) {
   return call("cudaPointerGetAttributes", [&](State& all) {
     const auto* const at = static_cast<const std::byte*>(memory);
-    const bool locked = std::ranges::any_of(all.host_memory, [&](const auto& block) {
+    const auto lies_in = [at](const auto& block) {
       const auto* const begin = static_cast<const std::byte*>(block.first);
       return begin <= at && at < begin + block.second;
-    });
+    };
     *found = {};
-    found->type = locked ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+    found->type = std::ranges::any_of(all.host_memory, lies_in) ? cudaMemoryTypeHost
+                  : std::ranges::any_of(all.memory, lies_in)    ? cudaMemoryTypeDevice
+                                                                : cudaMemoryTypeUnregistered;
+    found->device = current_device;
     return cudaSuccess;
   });
 }

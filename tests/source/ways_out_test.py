@@ -36,6 +36,15 @@ ELSEWHERE = {
         "run another first",
         "load a checkpoint, or compile the graph again",
     ],
+    "tests/executor/cuda/device_tensors_test.cc": [
+        "move it to {}the host",
+        "give tensor.contiguous()",
+        "give it the device where they lie",
+    ],
+    "tests/executor/cuda/dlpack_test.cc": [
+        "give one of f32, f64, i32, i64, bool, bf16 or f16",
+        "move it to the host or to a CUDA device",
+    ],
     "tests/ops/kernels/table_test.cc": ["take {}"],
     "tests/source/misuse_test.py": [
         "use mt::where for each element, Value::choose for branches, Loop::until or Loop::while_true for loops "
@@ -55,7 +64,6 @@ LEFT_OUT = {
     "compile for eager on a GPU first, or set LD_PRELOAD=libtorch_cuda.so": "asks for a GPU",
     "call %s_feed first": "of exported libraries: tests/export/drive.c follows it",
     "call %s_load first": "of exported libraries: tests/export/example_test.py follows it",
-    "move it to the host": "asks for a tensor on a GPU",
     "move it with tensor.cpu()": "asks for a tensor on a GPU",
 }
 

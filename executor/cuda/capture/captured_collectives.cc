@@ -48,7 +48,7 @@ Bytes magnitudes(const Bytes& bytes) {
   return result;
 }
 
-/// `sums` is empty where nothing rounds. Where one overflows, the order decides which parts do.
+/// `sums` is empty where nothing rounds. The order decides which parts of a sum overflow.
 template <class T>
 std::string difference(const CollectiveCommand& command, const Bytes& captured,
                        const Bytes& uncaptured, const Bytes& sums) {
@@ -113,7 +113,7 @@ void CapturedCollectives::run(const Command& command) {
   driver_.launch(graph, stream_);
   driver_.synchronize(stream_);
   driver_.release(graph);
-  // What other ranks than the root of a `reduce` find there is undefined.
+  // A `reduce` leaves undefined numbers on other ranks than its root.
   const bool undefined = collective.problem.kind == CollectiveProblem::Kind::reduce &&
                          collective.ranks->rank() != collective.problem.root;
   if (undefined || !failure_.empty()) return;

@@ -43,6 +43,7 @@ struct PlansDevice {
   program::DeviceConstants constants;
   program::DeviceFaults faults;
   program::InputSlots inputs;
+  program::CallerOrder order;
 
   PlansDevice(std::shared_ptr<CudaDriver> d, const CudaTable& t, const Memory& m,
               const CudaOptions& o, std::size_t nodes, bool watches)
@@ -54,7 +55,8 @@ struct PlansDevice {
         state(*driver, streams[0], m),
         constants(*driver, streams[0]),
         faults(*driver, streams[0], m, constants, nodes, watches),
-        inputs(*driver, m, state, constants, faults, o.slots) {}
+        inputs(*driver, m, state, constants, faults, o.slots, o.non_blocking),
+        order(*driver) {}
 
  private:
   static std::vector<CudaStream> make_streams(CudaDriver& driver, int count) {
@@ -179,6 +181,15 @@ class CudaPlanReplay {
     const std::size_t bytes = plan_.graph.type(value).bytes();
     if (bytes == 0) return;
     shared_.driver->download(to, address_of(plan_, bases_, value), bytes, shared_.streams[0]);
+  }
+  /// The same, to memory of the device, behind the plan's last step and before its next.
+  void copy_to(const Tensor& to, std::size_t index) const {
+    const ValueId value = plan_.graph.readables()[index].value;
+    if (to.bytes() == 0) return;
+    shared_.order.between(to.stream, shared_.streams[0], [&] {
+      shared_.driver->upload(to.data, address_of(plan_, bases_, value), to.bytes(),
+                             shared_.streams[0]);
+    });
   }
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
@@ -421,6 +432,25 @@ class CudaReplay final : public Engine {
   bool feed_from(std::size_t index, const std::byte* from) override {
     if (shared_.memory.inputs[index].handed_out) return false;
     return shared_.inputs.copy_from(begin_step(), index, from);
+  }
+  std::shared_ptr<void>* keeper(std::size_t index) override {
+    return shared_.options.non_blocking ? &shared_.inputs.keeper(begin_step(), index) : nullptr;
+  }
+  Device device() const override { return cuda_device(shared_.driver->index()); }
+  bool reaches(const std::byte* memory) const override {
+    return shared_.driver->is_device_memory(memory);
+  }
+  void feed_from_device(std::size_t index, const Tensor& from) override {
+    const InputMemory& input = shared_.memory.inputs[index];
+    if (from.bytes() == 0) return;
+    const int slot = begin_step();
+    if (!input.handed_out) return shared_.inputs.copy_from_device(slot, index, from);
+    shared_.order.between(from.stream, shared_.streams[0], [&] {
+      shared_.driver->download(input.block.data(), from.data, from.bytes(), shared_.streams[0]);
+    });
+  }
+  void read_into(PlanId plan, std::size_t index, const Tensor& to) const override {
+    of(plan).copy_to(to, index);
   }
   Block block_to_fill(std::size_t index) override {
     const std::size_t bytes = shared_.memory.inputs[index].type.bytes();

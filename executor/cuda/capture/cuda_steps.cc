@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "executor/cuda/capture/captured_collectives.h"
+#include "executor/cuda/program/caller_order.h"
 #include "executor/cuda/program/step_io.h"
 #include "executor/engine/block.h"
 #include "executor/engine/plan_nodes.h"
@@ -206,6 +207,9 @@ class CudaWalk {
     const std::size_t bytes = readable_type(index).bytes();
     if (bytes > 0) driver_.download(to, steps_.readable(index), bytes, stream_);
   }
+  void copy_to(const Tensor& to, std::size_t index) const {
+    if (to.bytes() > 0) driver_.upload(to.data, steps_.readable(index), to.bytes(), stream_);
+  }
 
  private:
   CudaDriver& driver_;
@@ -225,6 +229,7 @@ class CudaStepwise final : public Engine {
         memory_(memory),
         observer_(std::move(observer)),
         stream_(driver_->make_stream()),
+        order_(*driver_),
         state_(*driver_, stream_, memory),
         constants_(*driver_, stream_),
         faults_(*driver_, stream_, memory, constants_, node_count(plans), watches) {
@@ -262,6 +267,16 @@ class CudaStepwise final : public Engine {
   }
   std::int64_t steps() const override { return steps_; }
   std::byte* feed(std::size_t index) override { return memory_.inputs[index].block.data(); }
+  Device device() const override { return cuda_device(driver_->index()); }
+  bool reaches(const std::byte* memory) const override { return driver_->is_device_memory(memory); }
+  void feed_from_device(std::size_t index, const Tensor& from) override {
+    if (from.bytes() == 0) return;
+    order_.between(from.stream, stream_,
+                   [&] { driver_->download(feed(index), from.data, from.bytes(), stream_); });
+  }
+  void read_into(PlanId plan, std::size_t index, const Tensor& to) const override {
+    order_.between(to.stream, stream_, [&] { of(plan).copy_to(to, index); });
+  }
   void fetch(std::size_t storage) const override { state_.fetch(storage); }
   void push(std::size_t storage) override {
     state_.push(storage);
@@ -281,6 +296,7 @@ class CudaStepwise final : public Engine {
   const Memory& memory_;
   std::shared_ptr<Observer> observer_;
   CudaStream stream_;
+  program::CallerOrder order_;
   program::DeviceState state_;
   program::DeviceConstants constants_;
   program::DeviceFaults faults_;

@@ -68,8 +68,16 @@ class CudaDriver : public Libraries {
     return false;
   }
 
+  /// The device's number.
+  virtual int index() const { return 0; }
+  /// Whether memory, whoever allocated it, is this device's.
+  virtual bool is_device_memory(const std::byte* memory) const = 0;
+
   /// Streams do not block on the default stream.
   virtual CudaStream make_stream() = 0;
+  /// A stream of the caller's, a `cudaStream_t`, null for the default stream. The same one each
+  /// time.
+  virtual CudaStream stream_of_caller(void* handle) = 0;
   /// For streams that wait for each other, and to ask whether something is done.
   virtual CudaEvent make_event() = 0;
   /// For `milliseconds` too. Each time it is recorded the device writes down when.
@@ -83,8 +91,9 @@ class CudaDriver : public Libraries {
   /// Between two timed events that were recorded and have happened.
   virtual double milliseconds(CudaEvent begin, CudaEvent end) = 0;
 
-  /// Host to device and back. `upload` may return before the copy is made: `from` is mapped memory
-  /// or is left alone until the stream has passed it. `download` returns when it is made.
+  /// To device memory, or such as the device can address, and from there to the host. `upload` may
+  /// return before the copy is made: `from` is mapped memory, or any that is left alone until the
+  /// stream has passed it. `download` returns when it is made.
   virtual void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes, CudaStream stream) = 0;
 

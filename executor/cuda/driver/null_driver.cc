@@ -87,6 +87,14 @@ CudaStream NullDriver::make_stream() {
   return {streams_++};
 }
 
+CudaStream NullDriver::stream_of_caller(void* handle) {
+  const auto [found, added] = callers_.try_emplace(handle);
+  if (!added) return found->second;
+  outside_capture("a stream was made");
+  write(fmt::format("stream {} is the caller's", streams_));
+  return found->second = {streams_++};
+}
+
 CudaEvent NullDriver::make_event() {
   outside_capture("an event was made");
   write(fmt::format("event {}", events_));

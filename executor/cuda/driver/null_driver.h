@@ -24,7 +24,7 @@ class NullDriver : public CudaDriver {
   ///   1", "gemm f32 ... on stream 0", "copy 64 bytes on stream 0", "zero 64 bytes on stream 0",
   ///   "record event 3 on stream 1", "wait for event 3 on stream 0", "if on stream 0", "end if",
   ///   "end capture: graph 0 of 57 nodes", "launch graph 0 on stream 0", "release graph 0",
-  ///   "page-locked 4096 bytes", "timed event 4"
+  ///   "page-locked 4096 bytes", "timed event 4", "stream 2 is the caller's"
   const std::vector<std::string>& record_lines() const { return lines_; }
   void clear_record() { lines_.clear(); }
 
@@ -34,7 +34,10 @@ class NullDriver : public CudaDriver {
   void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
   std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
+  /// All of it is.
+  bool is_device_memory(const std::byte*) const override { return true; }
   CudaStream make_stream() override;
+  CudaStream stream_of_caller(void* handle) override;
   CudaEvent make_event() override;
   CudaEvent make_timed_event() override;
   void record(CudaEvent event, CudaStream stream) override;
@@ -72,6 +75,7 @@ class NullDriver : public CudaDriver {
   std::map<std::byte*, std::size_t> blocks_;
   std::vector<std::unique_ptr<std::byte[]>> mapped_;
   int streams_ = 0, events_ = 0, graphs_ = 0;
+  std::map<void*, CudaStream> callers_;
   std::map<int, bool> capturing_;  ///< streams that take part in a capture; true once joined again
   std::map<int, std::pair<int, bool>> recorded_;  ///< event -> stream, and whether in this capture
   int captured_nodes_ = 0;

@@ -43,14 +43,18 @@ int floating_kind(const Type& type) {
 }  // namespace
 
 InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceState& state,
-                       DeviceConstants& constants, const DeviceFaults& faults, int slots)
+                       DeviceConstants& constants, const DeviceFaults& faults, int slots,
+                       bool non_blocking)
     : driver_(driver),
       stream_(driver.make_stream()),
+      order_(driver),
       memory_(memory),
       state_(state),
       constants_(constants),
       faults_(faults),
-      slots_(slots) {
+      slots_(slots),
+      non_blocking_(non_blocking),
+      keepers_(memory.inputs.size() * static_cast<std::size_t>(slots)) {
   for (const InputMemory& input : memory.inputs) places_.push_back({.bytes = input.type.bytes()});
   for (const bool large : {false, true}) {
     if (large) large_begin_ = slot_bytes_;
@@ -135,11 +139,25 @@ void InputSlots::take(int slot, std::size_t index, const std::byte* from) {
 bool InputSlots::copy_from(int slot, std::size_t index, const std::byte* from) {
   Place& place = places_[index];
   if (!place.large() || !driver_.is_page_locked(from)) return false;
-  place.written = place.sent = 0;
+  if (place.sent > 0) driver_.synchronize(stream_);  // as in `feed`
+  place.written = place.sent = place.bytes;
   flags(slot)[index] = 1;
   upload(slot, place.begin, from, place.bytes);
-  driver_.synchronize(stream_);
+  if (!non_blocking_) driver_.synchronize(stream_);
   return true;
+}
+
+void InputSlots::copy_from_device(int slot, std::size_t index, const Tensor& from) {
+  Place& place = places_[index];
+  if (place.sent > 0) driver_.synchronize(stream_);  // as in `feed`
+  place.written = place.sent = place.bytes;
+  flags(slot)[index] = 1;
+  std::byte* const to =
+      place.large() ? device_slots_.data() + slot * device_pitch() + place.begin - large_begin_
+                    : mapped_.device + slot_begin(slot) + place.begin;
+  order_.between(from.stream, stream_,
+                 [&] { driver_.upload(to, from.data, place.bytes, stream_); });
+  sending_ = true;
 }
 
 void InputSlots::send(int slot, CudaStream stream) {

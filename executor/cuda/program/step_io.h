@@ -2,14 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "executor/cuda/program/caller_order.h"
 #include "executor/cuda/program/device_faults.h"
 #include "executor/cuda/program/device_state.h"
 #include "executor/cuda/program/io_kernels.h"
 #include "executor/cuda/program/program.h"
 #include "executor/cuda/program/slots.h"
+#include "executor/support/tensor.h"
 
 namespace metronome::executor::program {
 
@@ -23,8 +26,9 @@ namespace metronome::executor::program {
 ///   on the device                [ X Y ]      [ X Y ]     X and Y go up in one copy
 class InputSlots {
  public:
+  /// `non_blocking`: CudaOptions::non_blocking.
   InputSlots(CudaDriver& driver, const Memory& memory, const DeviceState& state,
-             DeviceConstants& constants, const DeviceFaults& faults, int slots);
+             DeviceConstants& constants, const DeviceFaults& faults, int slots, bool non_blocking);
 
   /// Begins a slot, whose last step is over: nothing is fed.
   void clear(int slot);
@@ -37,8 +41,16 @@ class InputSlots {
   /// gave where the input is large: it goes up from there. A small input is copied at once.
   void take(int slot, std::size_t index, const std::byte* from);
   /// In place of `feed`: a large input goes up from page-locked memory of others. Returns when it
-  /// has been read; false, with nothing done, for a small input and for other memory.
+  /// has been read, or, if `non_blocking`, at once: then its `keeper` is to own it. False, with
+  /// nothing done, for a small input and for other memory.
   bool copy_from(int slot, std::size_t index, const std::byte* from);
+  /// The owner of what the step of this slot was given for the input.
+  std::shared_ptr<void>& keeper(int slot, std::size_t index) {
+    return keepers_[slot * places_.size() + index];
+  }
+  /// In place of `feed`: contiguous elements on the device go to the slot there, in the order of
+  /// `from.stream`.
+  void copy_from_device(int slot, std::size_t index, const Tensor& from);
   /// Copies to the device what is left of large inputs, neighbours in one copy; `stream` waits for
   /// all of the slot's copies.
   void send(int slot, CudaStream stream);
@@ -78,11 +90,15 @@ class InputSlots {
 
   CudaDriver& driver_;
   CudaStream stream_;
+  CallerOrder order_;
   const Memory& memory_;
   const DeviceState& state_;
   DeviceConstants& constants_;
   const DeviceFaults& faults_;
   int slots_;
+  bool non_blocking_;
+  /// [slot][input] They go after `device_slots_`, whose end waits for copies to it.
+  std::vector<std::shared_ptr<void>> keepers_;
   std::vector<CudaEvent> sent_;  ///< [slot]
   std::vector<Place> places_;
   std::size_t large_begin_ = 0;  ///< bytes from the beginning of a slot

@@ -93,7 +93,7 @@ RuntimeDriver::RuntimeDriver(int index, LibrariesOpener open) : index_(index) {
 
 RuntimeDriver::~RuntimeDriver() {
   static_cast<void>(cudaSetDevice(index_));
-  for (const Stream& stream : streams_) static_cast<void>(cudaStreamSynchronize(stream.get()));
+  for (const Stream& stream : own_streams_) static_cast<void>(cudaStreamSynchronize(stream.get()));
   static_cast<void>(cudaStreamSynchronize(alone_.get()));
 }
 
@@ -177,10 +177,26 @@ bool RuntimeDriver::is_page_locked(const std::byte* memory) const {
   return found.type == cudaMemoryTypeHost;
 }
 
+bool RuntimeDriver::is_device_memory(const std::byte* memory) const {
+  enter();
+  cudaPointerAttributes found{};
+  check(cudaPointerGetAttributes(&found, memory), "ask where memory lies");
+  return found.type == cudaMemoryTypeManaged ||
+         (found.type == cudaMemoryTypeDevice && found.device == index_);
+}
+
 CudaStream RuntimeDriver::make_stream() {
   enter_outside_capture("making a stream");
-  streams_.push_back(make_nonblocking());
+  own_streams_.push_back(make_nonblocking());
+  streams_.push_back(own_streams_.back().get());
   return {static_cast<int>(streams_.size()) - 1};
+}
+
+CudaStream RuntimeDriver::stream_of_caller(void* handle) {
+  const auto [found, added] = callers_.try_emplace(handle);
+  if (!added) return found->second;
+  streams_.push_back(static_cast<cudaStream_t>(handle));
+  return found->second = {static_cast<int>(streams_.size()) - 1};
 }
 
 CudaEvent RuntimeDriver::make_event() { return make_event(cudaEventDisableTiming); }

@@ -46,7 +46,10 @@ class RuntimeDriver : public CudaDriver {
   std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
   bool is_page_locked(const std::byte* memory) const override;
 
+  int index() const override { return index_; }
+  bool is_device_memory(const std::byte* memory) const override;
   CudaStream make_stream() override;
+  CudaStream stream_of_caller(void* handle) override;
   CudaEvent make_event() override;
   CudaEvent make_timed_event() override;
   void record(CudaEvent event, CudaStream stream) override;
@@ -116,7 +119,7 @@ class RuntimeDriver : public CudaDriver {
   CudaEvent make_event(unsigned flags);
   GraphBuilder& builder_on(CudaStream stream, const char* what);
 
-  cudaStream_t of(CudaStream stream) const { return streams_.at(stream.index).get(); }
+  cudaStream_t of(CudaStream stream) const { return streams_.at(stream.index); }
   cudaEvent_t of(CudaEvent event) const { return events_.at(event.index).get(); }
 
   int index_;
@@ -135,7 +138,9 @@ class RuntimeDriver : public CudaDriver {
   std::unordered_map<std::string, const void*> kernels_;               // by their source
   std::unordered_map<const std::string*, GeneratedKernel> generated_;  // by its address
   std::vector<std::unique_ptr<DeviceLibrary>> libraries_;
-  std::deque<Stream> streams_;
+  std::deque<Stream> own_streams_;
+  std::vector<cudaStream_t> streams_;  // those, and callers'
+  std::unordered_map<void*, CudaStream> callers_;
   std::deque<Event> events_;
   std::deque<Graph> graphs_;
   Stream alone_;  // on which libraries' calls are captured, and memory is zeroed

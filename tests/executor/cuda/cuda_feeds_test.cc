@@ -221,6 +221,55 @@ TEST_CASE("a large feed in page-locked memory goes up from there; others are cop
   CHECK(x.equal(own));
 }
 
+/// Numbers in page-locked memory, as an allocator has them that gives them to others when their
+/// last tensor is gone: they are 0 then.
+at::Tensor locked(double number, int* gone = nullptr) {
+  auto* const numbers = new std::vector<float>(kLarge, static_cast<float>(number));
+  const auto give_back = [numbers, gone](void*) {
+    if (gone != nullptr) ++*gone;
+    std::ranges::fill(*numbers, 0.0F);  // never freed: a copy may be made too late, and is seen
+  };
+  return at::from_blob(numbers->data(), {kLarge}, give_back, at::kFloat);
+}
+
+TEST_CASE("page-locked feeds are read behind run, if the caller leaves them alone") {
+  const Sums sums({kLarge, kLarge, 4});
+  for (const int slots : {1, 2, 3}) {
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+      CAPTURE(slots);
+      CAPTURE(seed);
+      const auto driver = std::make_shared<HostDriver>(HostSettings{.lazy = true, .seed = seed});
+      driver->lock_pages = [](const std::byte*) { return true; };
+      Target target =
+          cuda_graph({.slots = slots, .non_blocking = true, .streams = 1, .fuse = false});
+      target.driver = driver;
+      Executable step = compile(sums.g, target, untuned());
+      const int before = driver->counts().synchronizations;
+      int gone = 0;
+      std::vector<at::Tensor> ring;
+      for (int i = 0; i <= slots; ++i) ring.push_back(locked(0));
+      for (int i = 1; i < 9; ++i) {
+        at::Tensor& free = ring[static_cast<std::size_t>(i % (slots + 1))];
+        free.fill_(i);
+        step.run({{sums.inputs[0], locked(i, &gone)},  // its last tensor goes with the call
+                  {sums.inputs[1], free},
+                  sums.feed(2, i)});
+        // It waits for its slot alone.
+        CHECK(driver->counts().synchronizations - before == std::max(0, i - slots));
+        CHECK(gone == std::max(0, i - slots));
+      }
+      CHECK(step.read_scalar(sums.sums[0]) == kLarge * 8);
+      CHECK(step.read_scalar(sums.sums[1]) == kLarge * 8);
+      CHECK(step.read_scalar(sums.sums[2]) == 4 * (8 + 2));
+      // Memory behind `from_span` is the caller's to keep.
+      const std::vector<float> numbers(kLarge, 3);
+      step.run({{sums.inputs[0], from_span(numbers, {kLarge})}});
+      CHECK(step.read_scalar(sums.sums[0]) == kLarge * 3);
+      driver->check();
+    }
+  }
+}
+
 TEST_CASE("what was handed out may be filled again at once, whenever the copies are made") {
   const Sums sums({16400, 5, 16400});
   for (const int slots : {1, 2, 3}) {

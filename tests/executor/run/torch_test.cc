@@ -168,14 +168,33 @@ TEST_CASE("what is no tensor of Metronome is told in words") {
   refused(at::ones({}, at::kByte), "Byte[]");
 }
 
+TEST_CASE("a tensor on a device stays there") {
+  float numbers[] = {0, 1, 2};
+  Tensor there = contiguous_tensor(nullptr, reinterpret_cast<std::byte*>(numbers), {f32, {3}});
+  there.device = cuda_device(1);
+  const at::Tensor torch = to_torch(there);
+  CHECK(torch.device() == at::Device(at::kCUDA, 1));
+  CHECK(torch.const_data_ptr() == numbers);
+  CallerTensor offered;
+  show(torch, offered);
+  CHECK(offered.instead == "");
+  CHECK(offered.tensor.device == cuda_device(1));
+  CHECK(offered.tensor.data == reinterpret_cast<std::byte*>(numbers));
+  CHECK(offered.tensor.type() == Type{f32, {3}});
+  CHECK(offered.tensor.stream == nullptr);
+  CHECK_THROWS_WITH_AS(
+      from_torch(torch),
+      "requires a dense tensor of f32, f64, i32, i64, bool, bf16 or f16 on the CPU, "
+      "but the tensor is on cuda:1; move it with tensor.cpu()",
+      RunError);
+  // One that is shown after it lies on the host again.
+  show(at::ones({2}), offered);
+  CHECK(offered.tensor.device == cpu);
+}
+
 TEST_CASE("what libtorch cannot show is refused") {
   float numbers[] = {0, 1};
   Tensor tensor = contiguous_tensor(nullptr, reinterpret_cast<std::byte*>(numbers), {f32, {2}});
-  tensor.device = cuda_device(1);
-  CHECK_THROWS_WITH_AS(
-      to_torch(tensor),
-      "a tensor of libtorch is made over host memory alone, but f32[2] is on cuda:1", RunError);
-  tensor.device = cpu;
   tensor.strides = {-1};
   CHECK_THROWS_WITH_AS(to_torch(tensor),
                        "a tensor of libtorch has no stride below zero, but f32[2] has strides [-1]",
