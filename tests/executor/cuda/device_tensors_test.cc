@@ -60,7 +60,7 @@ class Theirs {
     kept_.push_back(std::make_shared<std::vector<float>>(tensor_.numel(), number));
     driver_->upload(tensor_.data, kept_.back()->data(), tensor_.bytes(), stream_);
   }
-  /// What the stream reads, and the host waits for.
+  /// Numbers that the stream reads, and the host waits for.
   std::vector<float> numbers() const {
     std::vector<float> all(static_cast<std::size_t>(tensor_.numel()));
     driver_->download(all.data(), tensor_.data, tensor_.bytes(), stream_);
