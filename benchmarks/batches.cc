@@ -37,4 +37,10 @@ Batches::Batches(const models::Model& model, std::size_t count, std::uint64_t se
   }
 }
 
+void Batches::lock_pages() {
+  for (std::vector<Feed>& feeds : feeds_) {
+    for (Feed& feed : feeds) feed.tensor() = feed.tensor().pin_memory();
+  }
+}
+
 }  // namespace metronome::benchmarks

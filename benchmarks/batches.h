@@ -21,6 +21,9 @@ class Batches {
  public:
   explicit Batches(const models::Model& model, std::size_t count = 50, std::uint64_t seed = 1);
 
+  /// Moves every feed to page-locked memory, from which a GPU copies by itself. Needs a GPU.
+  void lock_pages();
+
   /// The feeds of step `step`, by name: they fit every executable of the model.
   std::span<const Feed> of_step(std::size_t step) const { return feeds_[step % feeds_.size()]; }
 

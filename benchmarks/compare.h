@@ -38,7 +38,9 @@ Verdict verdict_of(const Samples& ratios);
 
 /// Numbers that are measured on a GPU only.
 struct DeviceNumbers {
-  Samples eager_fed_ms;  ///< a step whose batch is copied from the host, the loss read after each
+  /// A step that is fed another batch each time, from page-locked memory of the host; the loss read
+  /// after each.
+  Samples eager_fed_ms;
   Samples planned_fed_ms;
   /// Only for a model with convolutions: `eager_ms` again, by engines of cuDNN that give the same
   /// bits each time, as planned steps do. `eager_ms` itself is as users run it: by whichever engine

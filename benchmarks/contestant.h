@@ -30,6 +30,8 @@ class Contestant {
   }
   /// Feeds each step, or leaves in place what was fed last.
   void feed(bool each) { feeds_ = each; }
+  /// The same steps, each fed a batch of `batches`.
+  Contestant fed_by(const Batches& batches) const { return {step_, batches, value_, mode_}; }
   double last() const { return last_; }
 
  private:
