@@ -15,7 +15,7 @@ from .contest import NO_TIME, measure
 from .crew import Unavailable
 from .evaluation import row_counts
 from .kinds import NAMES
-from .machine import cores, this_machine
+from .machine import cores, stamp, this_machine
 from .public_models import NAMES as MODULES
 from .sizes import MODELS, SCALES
 
@@ -252,7 +252,20 @@ def show(result: dict) -> None:
         )
 
 
+def read(file: Path) -> dict:
+    """An earlier report. Results without a stamp get no stamp of this run."""
+    report = json.loads(file.read_text())
+    for result in report["results"]:
+        result.setdefault("commit", "unknown")
+        result.setdefault("date", "unknown")
+    return report
+
+
 def keep(file: Path, report: dict) -> None:
+    """Each result has the commit and the time at which it was first kept."""
+    for result in report["results"]:
+        if "date" not in result:
+            result.update(stamp())
     partial = file.with_name(file.name + ".partial")
     partial.write_text(json.dumps(report, indent=2) + "\n")
     os.replace(partial, file)
@@ -304,9 +317,9 @@ def main() -> int:
     # Ended from outside, it still ends its peers.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     end = time.monotonic() + args.limit
-    report = {"machine": this_machine(), "results": []}
+    report = {"machine": this_machine(), **stamp(), "results": []}
     if args.json and args.json.exists():
-        report = json.loads(args.json.read_text())
+        report = read(args.json)
     if args.learner:
         return beside_rltools(args, report, end)
     keep_it = partial(keep, args.json) if args.json else lambda report: None

@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
+from datetime import datetime, timezone
 from pathlib import Path
 
 
@@ -28,6 +29,16 @@ def driver() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return said.strip().splitlines()[0] if said.strip() else None
+
+
+def now() -> str:
+    """UTC, ISO 8601."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def stamp() -> dict:
+    """The commit that is measured, as METRONOME_COMMIT names it, and the time."""
+    return {"commit": os.environ.get("METRONOME_COMMIT", "unknown"), "date": now()}
 
 
 def this_machine() -> dict:

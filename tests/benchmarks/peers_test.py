@@ -258,6 +258,7 @@ for line in sys.stdin:
             "PATH": f"{self.folder}{os.pathsep}{os.environ['PATH']}",
             "METRONOME_PEER": str(self.folder / "metronome_peer"),
             "LOG": str(self.log),
+            "METRONOME_COMMIT": "a-commit",
         }
 
     def program(self, name: str, text: str) -> None:
@@ -316,7 +317,13 @@ for line in sys.stdin:
                 "  RLtools / Metronome      1.7500 +- 0.7413",
             ],
         )
-        (result,) = json.loads(file.read_text())["results"]
+        report = json.loads(file.read_text())
+        (result,) = report["results"]
+        for stamped in (report, result):
+            self.assertEqual(stamped["commit"], "a-commit")
+            self.assertRegex(stamped["date"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertLessEqual({"cpu", "cores", "load"}, set(report["machine"]))
+        del result["commit"], result["date"]
         theirs, ours = result.pop("peers")
         self.assertGreater(theirs.pop("compile_s"), 0)
         self.assertEqual(ours.pop("compile_s"), 0.25)
@@ -344,8 +351,9 @@ for line in sys.stdin:
         other = {"machine": {"cpu": "x", "cores": 1, "load": 0}, "results": [{"model": "mlp"}]}
         file.write_text(json.dumps(other))
         self.assertEqual(self.run_peers("--json", file).returncode, 0)
-        models = [result["model"] for result in json.loads(file.read_text())["results"]]
-        self.assertEqual(models, ["mlp", "sac_pendulum"])
+        results = json.loads(file.read_text())["results"]
+        commits = [(result["model"], result["commit"]) for result in results]
+        self.assertEqual(commits, [("mlp", "unknown"), ("sac_pendulum", "a-commit")])
         self.log.unlink()
         again = f"{file} has sac_pendulum already: name another file to measure it again\n"
         self.assertEqual(self.run_peers("--json", file).stdout, again)
