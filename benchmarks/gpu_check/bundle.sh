@@ -46,6 +46,11 @@ LD_LIBRARY_PATH=$folder/lib "$folder/bin/gpu_models" --list >"$folder/models"
 cp -L "$here"/*.py "$here/run.sh" "$folder/"
 cp -L "$here"/../peers/*.py "$folder/peers/"
 chmod +x "$folder/run.sh"
+# What `metronome train` learns from; a task whose data are not here reports itself as unavailable.
+mkdir "$folder/data"
+if [[ -e ${METRONOME_DIGITS:-} ]]; then cp -L "$METRONOME_DIGITS" "$folder/data/digits.csv"; fi
+if [[ -e ${METRONOME_MNIST:-} ]]; then cp -L "$METRONOME_MNIST" "$folder/data/mnist.csv"; fi
+if [[ -e ${METRONOME_TEXT:-} ]]; then cp -rL "$METRONOME_TEXT" "$folder/data/text"; fi
 printf '%s\n' "${METRONOME_COMMIT:-unknown}" >"$folder/commit"
 "${METRONOME_PYTHON:-python3}" -c 'import importlib.metadata as m; print(m.version("torch"))' >"$folder/torch"
 "$kernels" "$folder/kernels" || (($? == 3)) # a build without CUDA has none

@@ -16,14 +16,16 @@ from caches import Caches
 from dry import dry
 from page import STATES, write_page
 from peers.machine import this_machine
-from pieces import PARTS, all_pieces, places_of
+from pieces import PARTS, SHORT, all_pieces, chosen_pieces, places_of
 from plan import plan
 from results import Refused, Results, writable
 from runner import Runner
 
 BUNDLE = Path(__file__).resolve().parent
-# Under nine minutes.
+# Seconds: under nine minutes, and of a short call under six.
 LIMIT = 525
+SHORT_LIMIT = 350
+NAMES = (*PARTS, *SHORT)
 
 
 def say(text: str) -> None:
@@ -88,7 +90,7 @@ def arguments() -> argparse.Namespace:
         "a process of its own. What was finished is not run again: call it again to go on.",
     )
     add = parser.add_argument
-    add("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all by default")
+    add("parts", nargs="*", metavar="PART", help=f"of {', '.join(NAMES)}; all parts by default")
     add(
         "--results",
         type=Path,
@@ -107,9 +109,9 @@ def arguments() -> argparse.Namespace:
     add(
         "--limit",
         type=seconds,
-        default=LIMIT,
         metavar="SECONDS",
-        help=f"in all ({LIMIT}: under 9 minutes); what does not fit is not begun",
+        help=f"in all ({LIMIT}: under 9 minutes; of a short call {SHORT_LIMIT}: under 6); what does "
+        "not fit is not begun",
     )
     add("--again", action="store_true", help="run what was finished too")
     add("--plan", action="store_true", help="tell the minutes that each part is reckoned to take")
@@ -122,12 +124,14 @@ def arguments() -> argparse.Namespace:
     )
     chosen = parser.parse_args()
     for part in chosen.parts:
-        if part not in PARTS:
-            parser.error(f'there is no part "{part}": say {", ".join(PARTS)}')
+        if part not in NAMES:
+            parser.error(f'there is no part "{part}": say {", ".join(NAMES)}')
     if chosen.host and not chosen.dry:
         parser.error("--host needs --dry: it measures nothing")
     if chosen.plan and chosen.parts:
         parser.error("--plan is of all parts: name none")
+    if chosen.limit is None:
+        chosen.limit = SHORT_LIMIT if set(chosen.parts) & set(SHORT) else LIMIT
     return chosen
 
 
@@ -147,9 +151,7 @@ def check(args: argparse.Namespace) -> int:
     work = work_folder()
     results = Results(args.results, identity(), args.earlier)
     places = places_of(BUNDLE, work, results.folder / "tuning.json")
-    # The device's own piece tells all others whether there is one.
-    chosen = {"device", *(args.parts or PARTS)}
-    pieces = [piece for piece in all_pieces(places) if piece.part in chosen]
+    pieces = chosen_pieces(args.parts, all_pieces(places))
     if args.again:
         for piece in pieces:
             results.records.pop(piece.name, None)

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from pieces import PARTS, Piece, Places, all_pieces, places_of
+from pieces import Piece, Places, all_pieces, chosen_pieces, places_of
 from plan import MOST_MINUTES, needed_minutes, plan
 from rehearsal import go_through, rehearse
 
@@ -136,8 +136,7 @@ def dry(bundle: Path, host: Path | None, parts: list[str], who: dict) -> int:
         kernels = len(list((bundle / "kernels").glob("*.cubin")))
         report.check(kernels > 0, f"{kernels} kernels are compiled ahead")
         pieces = all_pieces(places)
-        chosen = [piece for piece in pieces if piece.part in (parts or PARTS)]
-        check_commands(report, chosen, places, who)
+        check_commands(report, chosen_pieces(parts, pieces), places, who)
         check_plan(report, pieces)
         if host:
             rehearse(report, replace(places, programs=host.resolve()), who)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pieces import PARTS
-from results import Results
+from results import Refused, Results, require_own
 
 STATES = ("passed", "failed", "unavailable", "unfinished")
 # Of a profile, that the page shows.
@@ -89,7 +89,8 @@ def comparisons(records: list[dict], scale: str) -> list[str]:
     ]
     if not found:
         return []
-    head = ["model", "eager ms", "deterministic", "planned ms", "eager / planned", "floor ms"]
+    head = ["model", "eager ms", "deterministic", "planned ms", "eager / planned"]
+    head += ["fed: eager ms", "fed: planned ms", "floor ms"]
     rows = [
         [
             result["model"],
@@ -97,6 +98,8 @@ def comparisons(records: list[dict], scale: str) -> list[str]:
             ms(result.get("eager_deterministic_ms")),
             ms(result["planned_ms"]),
             f"{result['ratio']:.2f} ({result['verdict']})",
+            ms(result.get("eager_fed_ms")),
+            ms(result.get("planned_fed_ms")),
             number(result.get("floor_ms"), ".4f"),
             number(result.get("over_floor"), ".2f"),
             ms(result.get("host_us")),
@@ -182,6 +185,15 @@ def profiles(records: list[dict]) -> list[str]:
     return ["## Where a step's time goes", "", *lines] if lines else []
 
 
+def quoted(records: list[dict], part: str, title: str) -> list[str]:
+    """The last lines of each piece that passed."""
+    lines = []
+    for record in records:
+        if record["part"] == part and record["status"] == "passed" and "said" in record:
+            lines += [f"### {record['what']}", "", *(f"    {line}" for line in record["said"]), ""]
+    return [f"## {title}", "", *lines] if lines else []
+
+
 def seen(records: list[dict], parts: tuple[str, ...], title: str) -> list[str]:
     """What checks saw, in their own words."""
     rows = [
@@ -197,8 +209,19 @@ def seen(records: list[dict], parts: tuple[str, ...], title: str) -> list[str]:
     return [f"## {title}", "", *lines, ""]
 
 
+def measured(who: dict, records: list[dict]) -> str:
+    """The commits and the times of pieces that ended."""
+    ended = [record for record in records if record["status"] != "unfinished"]
+    commits = ", ".join(dict.fromkeys(record["commit"] for record in ended)) or who["commit"]
+    dates = sorted(record["date"] for record in ended)
+    when = f"; pieces ended from {dates[0]} to {dates[-1]}" if dates else ""
+    return f"commit {commits}, bundle {who['bundle']}{when}."
+
+
 def page(results: Results) -> str:
+    """Throws Refused if a record is of another bundle or device."""
     who, records = results.identity, list(results.records.values())
+    require_own(results.file, records, who)
     order = {part: i for i, part in enumerate(PARTS)}
     records.sort(key=lambda record: order.get(record["part"], len(order)))
     machine = who["machine"]
@@ -206,8 +229,9 @@ def page(results: Results) -> str:
         "# What the GPU check found",
         "",
         f"{who['device'] or 'No GPU'}; {machine['cpu']}, {machine['cores']} cores; driver "
-        f"{machine.get('driver', 'unknown')}; commit {who['commit']}, bundle {who['bundle']}.",
-        "Times are medians +- 1.4826 MAD; every sample is in `gpu-check.jsonl`.",
+        f"{machine.get('driver', 'unknown')}; {measured(who, records)}",
+        "Times are medians +- 1.4826 MAD; every sample is in `gpu-check.jsonl`. A fed step copies its "
+        "batch from page-locked memory.",
         "",
         *counts(records),
         *failed(records),
@@ -217,6 +241,7 @@ def page(results: Results) -> str:
         *comparisons(records, "full"),
         *profiles(records),
         *peers(records),
+        *quoted(records, "training", "Trainings"),
         *seen(records, ("device",), "The device"),
         *seen(records, ("models-small", "models-full"), "Models"),
         *seen(records, ("allocations",), "CUDA calls of a replay"),
@@ -230,6 +255,8 @@ def write_page(results: Results) -> str | None:
         text = page(results)
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         return f"gpu-check.md is not written: {type(error).__name__}: {error}"
+    except Refused as reason:
+        return f"gpu-check.md is not written: {reason}"
     file: Path = results.folder / "gpu-check.md"
     partial = file.with_name(file.name + ".partial")
     partial.write_text(text)

@@ -4,6 +4,7 @@ that takes, and what it needs."""
 import os
 import sys
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from peers.sizes import MODELS as PEERS_MODELS
@@ -15,7 +16,10 @@ LAUNCH_LIMIT = "5"
 TOOLS = ("memcheck", "racecheck", "synccheck")
 # Beside eager, which always takes part: first who is ready soon, then who compiles for minutes.
 READY_SOON = ("graph", "metronome")
-COMPILED = ("compile", "compile_reduce_overhead", "compile_max_autotune", "jax")
+COMPILED = ("compile", "compile_reduce_overhead", "jax")
+AUTOTUNED = ("compile_max_autotune",)
+# The tasks of `metronome train`, each with the seconds that it takes; their data lie in the bundle.
+TASKS = {"digits": 20, "mnist": 30, "text": 45}
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Piece:
     kept: bool = False  # time is kept for it: the first call must reach it
     resumes: bool = False  # takes a `--limit` in seconds, and goes on where it was stopped
     refusals: tuple[str, ...] = ()  # what is said where it cannot be done
+    quoted: bool = False  # its last lines are kept, as they are its results
 
     def program(self) -> list[str]:
         """The command without the tool that watches it."""
@@ -56,6 +61,7 @@ class Places:
     libraries: str  # library path of the programs; the peers' Python keeps its own
     ops: list[str]
     models: list[str]
+    commit: str = "unknown"
 
     def program(self, name: str) -> str:
         return str(self.programs / name)
@@ -84,6 +90,7 @@ def places_of(bundle: Path, work: Path, tuning: Path) -> Places:
         libraries=os.environ["METRONOME_LIBRARIES"],
         ops=(bundle / "ops").read_text().split(),
         models=(bundle / "models").read_text().split(),
+        commit=(bundle / "commit").read_text().strip(),
     )
 
 
@@ -245,6 +252,7 @@ class Maker:
             environment={
                 "METRONOME_PEER": str(places.bundle / "bin" / "metronome_peer"),
                 "METRONOME_LIBRARY_PATH": places.libraries,
+                "METRONOME_COMMIT": places.commit,
                 # Before the folders where torch may lie.
                 "PYTHONPATH": f"{places.bundle}:{os.environ.get('PYTHONPATH', '')}".strip(":"),
                 # All but the library path, which the peers' Python keeps its own of.
@@ -253,8 +261,8 @@ class Maker:
             **changes,
         )
 
-    def peers(self) -> tuple[list[Piece], list[Piece], list[Piece]]:
-        """Who is ready soon; who compiles for minutes; and all of them in TF32."""
+    def peers(self) -> tuple[list[Piece], list[Piece], list[Piece], list[Piece]]:
+        """Who is ready soon; who compiles for minutes; who tries kernels; and all in TF32."""
         models = [model for model in self.large() if model in PEERS_MODELS]
 
         def soon(model: str, scale: str) -> Piece:
@@ -264,9 +272,14 @@ class Maker:
             return self.peer("peers", model, scale, *more, what=what, about=about, limit=150)
 
         def compiled(model: str, scale: str) -> Piece:
-            what = f"{model}, {scale}, IEEE fp32: torch.compile's modes, JAX"
+            what = f"{model}, {scale}, IEEE fp32: torch.compile, its reduce-overhead, JAX"
             more = ("--peers", *COMPILED)
-            return self.peer("peers-compiled", model, scale, *more, what=what, about=120, limit=300)
+            return self.peer("peers-compiled", model, scale, *more, what=what, about=75, limit=300)
+
+        def autotuned(model: str, scale: str) -> Piece:
+            what = f"{model}, {scale}, IEEE fp32: torch.compile's max-autotune"
+            more = ("--peers", *AUTOTUNED)
+            return self.peer("peers-autotuned", model, scale, *more, what=what, about=75, limit=300)
 
         def tf32(model: str) -> Piece:
             what = f"{model}, full, TF32: PyTorch (eager, compiled, captured), JAX, Metronome"
@@ -277,8 +290,37 @@ class Maker:
         return (
             [soon(model, scale) for scale in SCALES for model in models],
             [compiled(model, scale) for scale in SCALES for model in models],
+            [autotuned(model, scale) for scale in SCALES for model in models],
             [tf32(model) for model in models],
         )
+
+    def training(self) -> list[Piece]:
+        """A task's training, and the same by libtorch's eager mode; each fed from the host."""
+        data = self.places.bundle / "data"
+        files = {"DIGITS": "digits.csv", "MNIST": "mnist.csv", "TEXT": "text"}
+        environment = {
+            f"METRONOME_{name}": str(data / file) if (data / file).exists() else ""
+            for name, file in files.items()
+        }
+        return [
+            Piece(
+                name=f"train-{task}",
+                part="training",
+                what=f"{task}: a whole training beside libtorch's eager one",
+                command=[
+                    *(self.places.program("metronome"), "train", task),
+                    *("--device", "cuda", "--no-save"),
+                ],
+                about=about,
+                limit=180,
+                kind=f"training of {task}",
+                environment=self.places.environment() | environment,
+                gate="device",
+                refusals=("is empty, as ./metronome could not fetch",),
+                quoted=True,
+            )
+            for task, about in TASKS.items()
+        ]
 
     def allocations(self) -> list[Piece]:
         return [
@@ -322,7 +364,7 @@ class Maker:
 
     def all(self) -> list[Piece]:
         first, made, every = self.models_small()
-        soon, compiled, tf32 = self.peers()
+        soon, compiled, autotuned, tf32 = self.peers()
         figures = {piece.name: piece for piece in self.compare("small")}
         small = [
             piece
@@ -340,9 +382,11 @@ class Maker:
             *soon,
             *every,
             *self.models_full(),
+            *self.training(),
             *self.allocations(),
             *compiled,
             *self.sanitizers(),
+            *autotuned,
             *tf32,
         ]
 
@@ -357,12 +401,38 @@ PARTS = (
     "compare-full",
     "peers",
     "models-full",
+    "training",
     "allocations",
     "peers-compiled",
     "sanitizers",
+    "peers-autotuned",
     "peers-tf32",
 )
+# Calls of less than six minutes, for a machine that is there for a short time: what each runs, by
+# patterns of the pieces' names, in that order.
+SHORT = {
+    "short-a": ("compare-small-*", "compare-full-*", "small-*-masked", "full-*"),
+    "short-b": (
+        *("peers-full-conv*", "peers-compiled-full-conv*"),
+        *("peers-full-*", "peers-compiled-full-*"),
+    ),
+    "short-c": ("train-*", "allocations-*"),
+    "short-d": (
+        *("peers-tf32-*", "peers-autotuned-full-*"),
+        *(f"{tool}-*" for tool in TOOLS),
+    ),
+}
 
 
 def all_pieces(places: Places) -> list[Piece]:
     return Maker(places).all()
+
+
+def chosen_pieces(names: list[str], pieces: list[Piece]) -> list[Piece]:
+    """Those of the parts and short calls of these names, of all parts without any. The device's own
+    piece, which tells all others whether there is one, is first."""
+    parts = {"device", *(names or PARTS)}
+    patterns = ["device", *(pattern for name in names for pattern in SHORT.get(name, ()))]
+    found = [p for pattern in patterns for p in pieces if fnmatchcase(p.name, pattern)]
+    found += [piece for piece in pieces if piece.part in parts]
+    return list({piece.name: piece for piece in found}.values())

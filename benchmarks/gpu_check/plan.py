@@ -1,11 +1,15 @@
 """The minutes that a whole run is reckoned to take, by what each piece says of itself."""
 
-from pieces import PARTS, Piece
+from pieces import PARTS, SHORT, Piece, chosen_pieces
 from runner import MOST_TOGETHER
 
 # With a machine, in calls of nine: what must be there by then, and already by the end of the first.
 MOST_MINUTES = 26
 MUST, AT_ONCE = "peers", "compare-small"
+
+
+# Of a short call.
+SHORT_MINUTES = 6
 
 
 def reckoned(pieces: list[Piece]) -> float:
@@ -35,7 +39,13 @@ def plan(pieces: list[Piece]) -> list[str]:
     for part in PARTS:
         of = [piece for piece in pieces if piece.part == part]
         if of:
-            lines.append(f"{part:<14} {len(of):3} pieces {reckoned(of):5.1f} min  {of[0].what}")
+            lines.append(f"{part:<15} {len(of):3} pieces {reckoned(of):5.1f} min  {of[0].what}")
+    for name in SHORT:
+        of = chosen_pieces([name], pieces)
+        lines.append(
+            f"{name:<15} {len(of):3} pieces {reckoned(of):5.1f} min  in calls of {SHORT_MINUTES} min, "
+            f"from {of[1].name} on"
+        )
     return [
         *lines,
         f"reckoned: the small models' figures after {reckoned(until(AT_ONCE, pieces)):.1f} min, all "

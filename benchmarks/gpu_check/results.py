@@ -1,6 +1,7 @@
 """A folder of results: what each piece gave, line by line as it came, and what the next call takes up.
 
-    gpu-check.jsonl   who measured what, then a line when a piece begins and one when it ends
+    gpu-check.jsonl   who measured what, then a line when a piece begins and one when it ends, each
+                      with a stamp: bundle, commit, device, date
     gpu-check.md      the same for people (page.py)
     gpu-check.log     what the pieces said
     tuning.json       kernel choices that were timed
@@ -12,7 +13,10 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+
+from peers.machine import now
 
 NAME = "gpu-check.jsonl"
 OTHERS = ("gpu-check.log", "tuning.json", "caches.tar")
@@ -22,6 +26,8 @@ MOST_LOGGED = 8_000_000
 MOST_OF_A_PIECE = 100_000
 PART_OF_THE_REST = 16
 FORMAT = 1
+# Each line has these; the date is the one at which it was written.
+STAMP = ("bundle", "commit", "device", "date")
 
 
 class Refused(Exception):
@@ -50,20 +56,33 @@ def lines_of(file: Path) -> list[dict]:
     return lines
 
 
-def require_same(file: Path, head: dict, identity: dict) -> None:
-    elsewhere = "name another folder with --results"
-    if head.get("gpu_check") != FORMAT:
-        raise Refused(f"{file} is not of this check (format {FORMAT}): {elsewhere}")
-    if head["bundle"] != identity["bundle"]:
-        raise Refused(
-            f"{file} is of bundle {head['bundle']} (commit {head['commit']}), and this is "
-            f"{identity['bundle']} (commit {identity['commit']}): {elsewhere}"
-        )
-    if head["device"] != identity["device"]:
-        raise Refused(
-            f"{file} is of the device {head['device']}, and here is {identity['device']}: "
-            f"{elsewhere}"
-        )
+ELSEWHERE = "name another folder with --results"
+
+
+def require_own(file: Path, lines: Iterable[dict], identity: dict) -> None:
+    """Throws Refused unless each line is stamped by this bundle on this device."""
+    for line in lines:
+        piece = line.get("piece") or line.get("begun")
+        where = f"{file}: the line of {piece}" if piece else str(file)
+        if lacking := [key for key in STAMP if key not in line]:
+            raise Refused(f"{where} has no stamp (it lacks {', '.join(lacking)}): {ELSEWHERE}")
+        if line["bundle"] != identity["bundle"]:
+            raise Refused(
+                f"{where} is of bundle {line['bundle']} (commit {line['commit']}), and this is "
+                f"{identity['bundle']} (commit {identity['commit']}): {ELSEWHERE}"
+            )
+        if line["device"] != identity["device"]:
+            raise Refused(
+                f"{where} is of the device {line['device']}, and here is {identity['device']}: "
+                f"{ELSEWHERE}"
+            )
+
+
+def require_same(file: Path, identity: dict) -> None:
+    """Throws Refused unless the whole file is of this bundle and device."""
+    if head_of(file).get("gpu_check") != FORMAT:
+        raise Refused(f"{file} is not of this check (format {FORMAT}): {ELSEWHERE}")
+    require_own(file, lines_of(file), identity)
 
 
 def head_of(file: Path) -> dict:
@@ -97,7 +116,7 @@ class Results:
         if earlier is not None:
             self.take_up(earlier.resolve())
         if self.file.exists() and self.file.stat().st_size > 0:
-            require_same(self.file, head_of(self.file), identity)
+            require_same(self.file, identity)
         try:
             self.out = self.file.open("a")
         except OSError as error:
@@ -110,7 +129,7 @@ class Results:
             self.out.close()
             raise Refused(f"{self.file} is written by another run at this moment") from None
         if self.file.stat().st_size == 0:
-            self.write({"gpu_check": FORMAT, **identity})
+            self.write(self.stamped({"gpu_check": FORMAT, **identity}))
         elif not self.file.read_bytes().endswith(b"\n"):
             self.out.write("\n")
         self.records: dict[str, dict] = {}
@@ -128,12 +147,16 @@ class Results:
             raise Refused(f"{self.file} is there already: leave out --from, or name an empty folder")
         if not file.is_file():
             raise Refused(f"--from {earlier}: there is no {NAME} in it")
-        require_same(file, head_of(file), self.identity)
+        require_same(file, self.identity)
         for name in (*OTHERS, NAME):  # the one that counts last
             if (earlier / name).exists():
                 partial = self.folder / f"{name}.partial"
                 shutil.copyfile(earlier / name, partial)
                 os.replace(partial, self.folder / name)
+
+    def stamped(self, line: dict) -> dict:
+        who = {key: self.identity[key] for key in STAMP if key != "date"}
+        return {**line, **who, "date": now()}
 
     def write(self, line: dict) -> None:
         self.out.write(json.dumps(line) + "\n")
@@ -141,10 +164,10 @@ class Results:
         os.fsync(self.out.fileno())
 
     def begin(self, piece: str) -> None:
-        self.write({"begun": piece})
+        self.write(self.stamped({"begun": piece}))
 
     def add(self, record: dict) -> None:
-        self.records[record["piece"]] = record
+        record = self.records[record["piece"]] = self.stamped(record)
         self.write(record)
 
     def finished(self, piece: str) -> bool:

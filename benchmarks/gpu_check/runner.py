@@ -251,7 +251,7 @@ class Runner:
             "seconds": round(seconds, 1),
             "detail": detail,
         }
-        if status == "failed" and lines:
+        if lines and (status == "failed" or piece.quoted):
             record["said"] = lines
         if found is not None:
             record["results"] = found

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import pathlib
 import sys
 import tarfile
@@ -19,6 +20,7 @@ import pieces  # noqa: E402
 import plan  # noqa: E402
 import results  # noqa: E402
 import runner  # noqa: E402
+import verdict  # noqa: E402
 
 WHO = {
     "bundle": "b1",
@@ -26,6 +28,7 @@ WHO = {
     "device": "a GPU",
     "machine": {"cpu": "a processor", "cores": 2},
 }
+STAMP = {"bundle": "b1", "commit": "c1", "device": "a GPU", "date": "2026-11-30T07:00:00Z"}
 
 
 def piece(name, code="print('done')", part="conformance", **more):
@@ -92,6 +95,11 @@ class Runs(Folders):
         code = f"open({str(file)!r}, 'w').write('{{\"check\": 1}}\\n{{\"che'); import os; os.abort()"
         found = self.run_pieces(piece("crash", code, file=file))
         self.assertEqual(found.records["crash"]["results"], [{"check": 1}])
+
+    def test_the_last_lines_of_a_piece_that_is_quoted_are_kept(self):
+        found = self.run_pieces(piece("a", "print('one\\ntwo')", quoted=True), piece("b"))
+        self.assertEqual(found.records["a"]["said"], ["one", "two"])
+        self.assertNotIn("said", found.records["b"])
 
     def test_what_does_not_fit_is_not_begun_and_the_figures_have_their_time(self):
         found = self.run_pieces(
@@ -204,12 +212,12 @@ class Calls(Folders):
         self.assertEqual([self.states(found)[name][0] for name in "abc"],
                          ["passed", "failed", "passed"])
         lines = (self.folder / results.NAME).read_text().splitlines()
-        self.assertEqual(sum('{"begun": "a"}' == line for line in lines), 1)
+        self.assertEqual(sum(line.startswith('{"begun": "a", ') for line in lines), 1)
 
     def test_what_killed_a_run_comes_last_in_the_next(self):
         self.run_pieces(piece("a"))
         with (self.folder / results.NAME).open("a") as out:
-            out.write('{"begun": "b"}\n')
+            out.write(json.dumps({"begun": "b", **STAMP}) + "\n")
         found = self.run_pieces(piece("b"), piece("c"))
         begun = [line["begun"] for line in results.lines_of(found.file) if "begun" in line]
         self.assertEqual(begun, ["a", "b", "c", "b"])
@@ -295,6 +303,34 @@ class Refusals(Folders):
         )
         self.assertEqual(file.read_text(), "x\n")
 
+    def test_every_line_is_stamped(self):
+        with mock.patch.object(results, "now", lambda: STAMP["date"]):
+            file = self.run_pieces(piece("a")).file
+        for line in results.lines_of(file):
+            self.assertEqual({key: line.get(key) for key in STAMP}, STAMP)
+
+    def test_a_line_of_another_bundle_or_device_or_without_a_stamp_is_refused(self):
+        file = self.run_pieces(piece("a")).file
+        before = file.read_text()
+        elsewhere = "name another folder with --results"
+        for stamp, message in (
+            (STAMP | {"bundle": "b2", "commit": "c2"},
+             "is of bundle b2 (commit c2), and this is b1 (commit c1)"),
+            (STAMP | {"device": "another GPU"}, "is of the device another GPU, and here is a GPU"),
+            ({}, "has no stamp (it lacks bundle, commit, device, date)"),
+            ({key: STAMP[key] for key in STAMP if key != "date"}, "has no stamp (it lacks date)"),
+        ):
+            for key in ("piece", "begun"):
+                file.write_text(before + json.dumps({key: "b", "status": "passed", **stamp}) + "\n")
+                refused = f"{file}: the line of b {message}: {elsewhere}"
+                self.assertEqual(self.refused(self.folder, WHO), refused)
+                self.assertEqual(self.refused(self.place / "new", WHO, self.folder), refused)
+                self.assertFalse((self.place / "new" / results.NAME).exists())
+        head = {"gpu_check": results.FORMAT, **WHO}
+        file.write_text(json.dumps(head) + "\n")
+        self.assertEqual(self.refused(self.folder, WHO),
+                         f"{file} has no stamp (it lacks date): {elsewhere}")
+
     def test_a_folder_that_cannot_be_written(self):
         file = self.place / "file"
         file.touch()
@@ -323,7 +359,7 @@ class Refusals(Folders):
         )
 
     def test_arguments(self):
-        parts = ", ".join(pieces.PARTS)
+        parts = ", ".join([*pieces.PARTS, *pieces.SHORT])
         for arguments, message in {
             ("speed",): f'there is no part "speed": say {parts}',
             ("--fast",): "unrecognized arguments: --fast",
@@ -338,6 +374,15 @@ class Refusals(Folders):
                     check.arguments()
             self.assertEqual((end.exception.code, said.getvalue()), (2, f"run.sh: {message}\n"))
 
+    def test_a_short_call_takes_less_than_six_minutes(self):
+        for arguments, limit in {
+            (): 525, ("peers",): 525, ("short-a",): 350, ("device", "short-d"): 350,
+            ("short-a", "--limit", "100"): 100,
+        }.items():
+            with mock.patch.object(sys, "argv", ["run.sh", *arguments]):
+                self.assertEqual(check.arguments().limit, limit)
+        self.assertLess(check.SHORT_LIMIT, 60 * plan.SHORT_MINUTES)
+
 
 def samples(median):
     return {"median": median, "mad": median / 100, "samples": [median]}
@@ -349,6 +394,8 @@ COMPARED = {
     "eager_ms": samples(0.5),
     "eager_deterministic_ms": samples(0.8),
     "planned_ms": samples(0.05),
+    "eager_fed_ms": samples(0.6),
+    "planned_fed_ms": samples(0.06),
     "ratio": 10,
     "verdict": "faster",
     "floor_ms": 0.01,
@@ -383,23 +430,33 @@ def whole_run(ops=80):
 
 
 PLAN = """\
-device           1 pieces   0.0 min  the GPU, its libraries, and bytes that are copied there and back
-probe            3 pieces   0.1 min  the driver: conditional nodes, libraries in them, mapped \
+device            1 pieces   0.0 min  the GPU, its libraries, and bytes that are copied there and \
+back
+probe             3 pieces   0.1 min  the driver: conditional nodes, libraries in them, mapped \
 numbers, times of launches
-conformance     80 pieces   1.1 min  kernels of group against libtorch's
-models-small    26 pieces   4.5 min  mlp, small: replay, stepwise and eager steps; masked, one stream
-compare-small   12 pieces   0.8 min  mlp, small: planned steps beside libtorch's eager ones, and \
+conformance      80 pieces   1.1 min  kernels of group against libtorch's
+models-small     26 pieces   4.5 min  mlp, small: replay, stepwise and eager steps; masked, one \
+stream
+compare-small    12 pieces   0.8 min  mlp, small: planned steps beside libtorch's eager ones, and \
 their floor
-profiles        24 pieces   1.2 min  mlp, small: a step kernel by kernel
-compare-full    12 pieces   3.7 min  mlp, full: planned steps beside libtorch's eager ones, and \
+profiles         24 pieces   1.2 min  mlp, small: a step kernel by kernel
+compare-full     12 pieces   3.7 min  mlp, full: planned steps beside libtorch's eager ones, and \
 their floor
-peers           20 pieces   8.3 min  mlp, small, IEEE fp32: PyTorch eager and captured, Metronome
-models-full     12 pieces   5.0 min  mlp, full: replay, stepwise and eager steps
-allocations     12 pieces   2.4 min  mlp: CUDA calls during replay
-peers-compiled  20 pieces  40.0 min  mlp, small, IEEE fp32: torch.compile's modes, JAX
-sanitizers     240 pieces   7.5 min  compute-sanitizer (memcheck) over the kernels of group
-peers-tf32      10 pieces  21.7 min  mlp, full, TF32: PyTorch (eager, compiled, captured), JAX, Metronome
-reckoned: the small models' figures after 2.9 min, all up to the peers after 17.7, everything after 96.3
+peers            20 pieces   8.3 min  mlp, small, IEEE fp32: PyTorch eager and captured, Metronome
+models-full      12 pieces   5.0 min  mlp, full: replay, stepwise and eager steps
+training          3 pieces   1.6 min  digits: a whole training beside libtorch's eager one
+allocations      12 pieces   2.4 min  mlp: CUDA calls during replay
+peers-compiled   20 pieces  25.0 min  mlp, small, IEEE fp32: torch.compile, its reduce-overhead, JAX
+sanitizers      240 pieces   7.5 min  compute-sanitizer (memcheck) over the kernels of group
+peers-autotuned  20 pieces  25.0 min  mlp, small, IEEE fp32: torch.compile's max-autotune
+peers-tf32       10 pieces  21.7 min  mlp, full, TF32: PyTorch (eager, compiled, captured), JAX, \
+Metronome
+short-a          49 pieces  11.5 min  in calls of 6 min, from compare-small-mlp on
+short-b          21 pieces  17.5 min  in calls of 6 min, from peers-full-convnet on
+short-c          16 pieces   4.0 min  in calls of 6 min, from train-digits on
+short-d         261 pieces  41.7 min  in calls of 6 min, from peers-tf32-full-mlp on
+reckoned: the small models' figures after 2.9 min, all up to the peers after 17.7, everything \
+after 107.9
 """
 
 
@@ -434,6 +491,56 @@ class Plan(unittest.TestCase):
         self.assertEqual("\n".join(plan.plan(whole_run())) + "\n", PLAN)
 
 
+class Short(unittest.TestCase):
+    def names(self, *of):
+        return [piece.name for piece in pieces.chosen_pieces(list(of), whole_run(ops=2))]
+
+    def each(self, form, models):
+        large = sorted(models, key=lambda model: model.startswith("conv"))
+        return [form.format(model) for model in large]
+
+    def test_a_short_call_begins_with_the_device_and_what_counts_first(self):
+        self.assertEqual(self.names("short-a"), [
+            "device", *(f"compare-small-{model}" for model in MODELS),
+            *self.each("compare-full-{}", MODELS), *(f"small-{model}-masked" for model in MODELS),
+            *self.each("full-{}", MODELS)])
+        others = [model for model in PEERS if not model.startswith("conv")]
+        self.assertEqual(self.names("short-b"), [
+            "device", "peers-full-convnet", "peers-full-conv_autoenc",
+            "peers-compiled-full-convnet", "peers-compiled-full-conv_autoenc",
+            *self.each("peers-full-{}", others), *self.each("peers-compiled-full-{}", others)])
+        self.assertEqual(self.names("short-c"), [
+            "device", "train-digits", "train-mnist", "train-text",
+            *(f"allocations-{model}" for model in MODELS)])
+        self.assertEqual(self.names("short-d"), [
+            "device", *self.each("peers-tf32-full-{}", PEERS),
+            *self.each("peers-autotuned-full-{}", PEERS),
+            *(f"{tool}-{op}" for tool in pieces.TOOLS for op in ("group", "op1"))])
+
+    def test_parts_keep_their_order_and_come_behind_short_calls(self):
+        whole = [piece.name for piece in whole_run(ops=2)]
+        self.assertEqual(self.names(), whole)
+        both = self.names("probe", "short-c")
+        self.assertEqual(both[1:4], ["train-digits", "train-mnist", "train-text"])
+        self.assertEqual(both[-3:], ["probe-graphs", "probe-failed-body", "probe-after-records"])
+
+    def test_a_training_whose_data_are_missing_says_so(self):
+        with tempfile.TemporaryDirectory() as name:
+            bundle = pathlib.Path(name)
+            (bundle / "data").mkdir()
+            (bundle / "data" / "digits.csv").touch()
+            places = pieces.Places(bundle, bundle / "bin", bundle, bundle / "tuning.json", "python3",
+                                   "lib", ["add"], ["mlp"])
+            digits, _, text = pieces.Maker(places).training()
+        self.assertEqual(digits.environment["METRONOME_DIGITS"], f"{bundle}/data/digits.csv")
+        self.assertEqual(text.environment["METRONOME_TEXT"], "")
+        self.assertEqual(" ".join(text.command),
+                         f"{bundle}/bin/metronome train text --device cuda --no-save")
+        said = ("metronome: METRONOME_TEXT is empty, as ./metronome could not fetch the text: run "
+                "`./metronome setup` again, or let it name a folder of files of fortunes")
+        self.assertEqual(verdict.judged(text, 1, True, [said], None), ("unavailable", said))
+
+
 class Peers(Folders):
     def of(self, part):
         return [piece for piece in whole_run() if piece.part == part]
@@ -446,8 +553,11 @@ class Peers(Folders):
                          [f"peers-compiled-{each}" for each in both])
         self.assertEqual([p.name for p in self.of("peers-tf32")],
                          [f"peers-tf32-full-{model}" for model in large])
+        self.assertEqual([p.name for p in self.of("peers-autotuned")],
+                         [f"peers-autotuned-{each}" for each in both])
         parts = [p.part for p in whole_run() if p.part.startswith("peers")]
-        self.assertEqual(parts, ["peers"] * 20 + ["peers-compiled"] * 20 + ["peers-tf32"] * 10)
+        self.assertEqual(parts, [*["peers"] * 20, *["peers-compiled"] * 20,
+                                 *["peers-autotuned"] * 20, *["peers-tf32"] * 10])
 
     def test_what_each_measures(self):
         begin = "python3 -m peers --device cuda --scale"
@@ -455,8 +565,9 @@ class Peers(Folders):
             "peers": f"{begin} small --models mlp --cache work/peers --peers graph metronome "
             "--json work/peers-small-mlp.json",
             "peers-compiled": f"{begin} small --models mlp --cache work/peers --peers compile "
-            "compile_reduce_overhead compile_max_autotune jax "
-            "--json work/peers-compiled-small-mlp.json",
+            "compile_reduce_overhead jax --json work/peers-compiled-small-mlp.json",
+            "peers-autotuned": f"{begin} small --models mlp --cache work/peers --peers "
+            "compile_max_autotune --json work/peers-autotuned-small-mlp.json",
             "peers-tf32": f"{begin} full --models mlp --cache work/peers --tf32 "
             "--json work/peers-tf32-full-mlp.json",
         }.items():
@@ -483,14 +594,17 @@ class Peers(Folders):
 PAGE = """\
 # What the GPU check found
 
-a GPU; a processor, 2 cores; driver unknown; commit c1, bundle b1.
-Times are medians +- 1.4826 MAD; every sample is in `gpu-check.jsonl`.
+a GPU; a processor, 2 cores; driver unknown; commit c1, bundle b1; pieces ended from \
+2026-11-30T07:00:01Z to 2026-11-30T07:00:05Z.
+Times are medians +- 1.4826 MAD; every sample is in `gpu-check.jsonl`. A fed step copies its batch \
+from page-locked memory.
 
 | part | passed | failed | unavailable | unfinished | s |
 | --- | ---: | ---: | ---: | ---: | ---: |
 | conformance | 0 | 1 | 0 | 0 | 2 |
 | compare-small | 1 | 0 | 0 | 0 | 2 |
 | profiles | 1 | 0 | 0 | 0 | 2 |
+| training | 1 | 0 | 0 | 0 | 2 |
 | sanitizers | 0 | 0 | 1 | 1 | 4 |
 
 ## Failed
@@ -508,10 +622,11 @@ Times are medians +- 1.4826 MAD; every sample is in `gpu-check.jsonl`.
 
 ## A training step beside libtorch's eager one, small
 
-| model | eager ms | deterministic | planned ms | eager / planned | floor ms | planned / floor | host us | nodes \
-| form | agrees |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| mlp | 0.5000 +- 0.0074 | 0.8000 +- 0.0119 | 0.0500 +- 0.0007 | 10.00 (faster) | 0.0100 | 5.00 | 3.00 +- 0.04 \
+| model | eager ms | deterministic | planned ms | eager / planned | fed: eager ms | fed: planned ms | floor ms \
+| planned / floor | host us | nodes | form | agrees |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| mlp | 0.5000 +- 0.0074 | 0.8000 +- 0.0119 | 0.0500 +- 0.0007 | 10.00 (faster) | 0.6000 +- 0.0089 \
+| 0.0600 +- 0.0009 | 0.0100 | 5.00 | 3.00 +- 0.04 \
 | 40 | one graph, 1 stream | yes |
 
 ## Where a step's time goes
@@ -522,11 +637,22 @@ Times are medians +- 1.4826 MAD; every sample is in `gpu-check.jsonl`.
 | --- | ---: | ---: |
 | gemm | 3.00 | 75.0 % |
 | gelu | 1.00 | 25.0 % |
+
+## Trainings
+
+### what train-text does
+
+    test    2.4 bits a byte
+      eager   3.6
 """
 
 
 class Page(Folders):
     def test_it_tells_what_passed_what_failed_and_what_was_measured(self):
+        seconds = iter(range(60))
+        clock = mock.patch.object(results, "now", lambda: f"2026-11-30T07:00:{next(seconds):02}Z")
+        clock.start()
+        self.addCleanup(clock.stop)
         found = results.Results(self.folder, WHO)
         outcome = {"subject": "add", "check": "3 cases are right", "passed": False,
                    "detail": "f32: output 0\nf64: output 0"}
@@ -536,11 +662,13 @@ class Page(Folders):
             ("op-add", "conformance", "failed", "FAILED  add: 3 cases are right: f32: output 0", [outcome]),
             ("compare-small-mlp", "compare-small", "passed", "", {"results": [COMPARED]}),
             ("profile-small-mlp", "profiles", "passed", "", {"step_microseconds": 5.5, "kernels": kernels}),
+            ("train-text", "training", "passed", "", None),
             ("memcheck-add", "sanitizers", "unavailable", "Device not supported", None),
             ("racecheck-add", "sanitizers", "unfinished", "not begun: it takes about 9 s, 3 s are left", None),
         ):
             found.add({"piece": name, "part": part, "kind": part, "what": f"what {name} does",
-                       "status": status, "seconds": 2.0, "detail": detail, "results": measured})
+                       "status": status, "seconds": 2.0, "detail": detail, "results": measured,
+                       "said": ["test    2.4 bits a byte", "  eager   3.6"]})
         self.maxDiff = None
         self.assertEqual(page.page(found), PAGE)
         page.write_page(found)
@@ -585,6 +713,22 @@ class Page(Folders):
         found.add({"piece": "profile-small-mlp", "part": "profiles", "what": "", "status": "passed",
                    "seconds": 1, "detail": "", "results": {"kernels": [{"name": "of another form"}]}})
         self.assertEqual(page.write_page(found), "gpu-check.md is not written: KeyError: 'microseconds'")
+        found.out.close()
+
+
+    def test_a_page_refuses_records_of_others(self):
+        record = {"piece": "op-add", "part": "conformance", "status": "passed", "seconds": 1}
+        found = results.Results(self.folder, WHO)
+        for stamp, message in (
+            (STAMP | {"bundle": "b2", "commit": "c2"},
+             "is of bundle b2 (commit c2), and this is b1 (commit c1)"),
+            (STAMP | {"device": "another GPU"}, "is of the device another GPU, and here is a GPU"),
+            ({}, "has no stamp (it lacks bundle, commit, device, date)"),
+        ):
+            found.records = {"op-add": record | stamp}
+            self.assertEqual(page.write_page(found),
+                             f"gpu-check.md is not written: {found.file}: the line of op-add "
+                             f"{message}: name another folder with --results")
         found.out.close()
 
 
