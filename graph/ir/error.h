@@ -30,6 +30,12 @@ class LostRank : public RunError {
   using RunError::RunError;
 };
 
+/// A device is lost: this process can run nothing on it any more.
+class LostDevice : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 /// Metronome's own mistake; the message asks for a report.
 class InternalError : public std::logic_error {
  public:

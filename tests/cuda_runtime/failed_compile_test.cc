@@ -1,19 +1,24 @@
 // Compiles over a stub of the CUDA runtime in which calls fail: afterwards the same thread, on the
-// same driver, compiles as if nothing had been.
+// same driver, compiles as if nothing had been. Steps over one in which the device is lost.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/skipped.h"
 
 #ifndef METRONOME_NO_CUDA
+#include <fmt/format.h>
+
 #include "executor/cuda/runtime/runtime_driver.h"
 #include "executor/metronome.h"
 #include "tests/cuda_runtime/products.h"
@@ -42,12 +47,16 @@ Graph chosen() {
   return g;
 }
 
-std::vector<std::string> compiled(const std::shared_ptr<CudaDriver>& driver) {
+Executable executable(const Graph& graph, const std::shared_ptr<CudaDriver>& driver) {
   Target target = cuda_graph({.streams = 2});
   target.driver = driver;
   CompileOptions options;
   options.tune = Tune::off;
-  return compile(chosen(), target, options).report().plan(Mode::train).forms;
+  return compile(graph, target, options);
+}
+
+std::vector<std::string> compiled(const std::shared_ptr<CudaDriver>& driver) {
+  return executable(chosen(), driver).report().plan(Mode::train).forms;
 }
 
 std::shared_ptr<CudaDriver> opened() {
@@ -98,6 +107,52 @@ TEST_CASE("after a failed compile the same thread compiles on the same driver") 
   }
   MESSAGE(tried << " calls failed in turn, of " << count << "; " << failed << " compiles threw");
   CHECK(failed > 20);
+}
+
+TEST_CASE("a device that is lost in a step is told of in one sentence, with the step") {
+  setenv("METRONOME_WITHOUT", "fuse", 1);
+  const std::vector<float> numbers(24);
+  const std::vector<std::int32_t> branch(1);
+  const auto file = std::filesystem::temp_directory_path() / "metronome_lost_device.safetensors";
+  // The call by which the host hears of it, and what it was to do.
+  const std::pair<const char*, const char*> calls[] = {
+      {"cudaGraphLaunch", "launch a graph"},
+      {"cudaEventQuery", "ask for an event"},
+      {"cudaEventSynchronize", "wait for an event"}};
+  for (const auto& [call, doing] : calls) {
+    CAPTURE(call);
+    stub::reset();
+    {
+      const Graph g = chosen();
+      Executable step = executable(g, opened());
+      const auto run = [&] {
+        step.run({{"x", from_span(numbers, {4, 6})}, {"which", from_span(branch, {})}});
+      };
+      run();
+      stub::fail(call, cudaErrorLaunchFailure);
+      const bool launches = std::string_view(call) == "cudaGraphLaunch";
+      const std::string lost = fmt::format(
+          "graph \"chosen\", train: step {}: CUDA cannot {}: another error (cudaErrorOfTheStub); "
+          "this process has lost the device: start it again, and load the last checkpoint",
+          launches ? 1 : 0, doing);
+      const auto tells = [&](const auto& f) {
+        CHECK_THROWS_WITH_AS(f(), lost.c_str(), LostDevice);
+      };
+      if (launches) {
+        tells(run);
+      } else if (std::string_view(call) == "cudaEventQuery") {
+        tells([&] { step.read_scalar(g.loss()); });
+      } else {
+        tells([&] { step.get_tensor(step.storages()[0]); });
+        tells([&] { step.save(file.string()); });
+        CHECK_FALSE(std::filesystem::exists(file));
+        run();  // into the other slot
+        tells(run);
+      }
+    }
+    CHECK(stub::living() == stub::Living{});
+  }
+  stub::reset();
 }
 
 #endif

@@ -526,9 +526,11 @@ class CudaReplay final : public Engine {
       if (!input.handed_out || input.type.bytes() == 0) continue;
       shared_.inputs.take(slot, i, input.block.data());
     }
-    shared_.inputs.send(slot, shared_.streams[0]);
-    launch();
-    shared_.driver->record(over_[slot], shared_.streams[0]);
+    name_if_lost(number, plan, [&] {
+      shared_.inputs.send(slot, shared_.streams[0]);
+      launch();
+      shared_.driver->record(over_[slot], shared_.streams[0]);
+    });
     slots_.count_launch();
     begun_ = false;
     last_step_[plan.index] = number;
@@ -550,17 +552,32 @@ class CudaReplay final : public Engine {
   }
 
   /// "graph "mlp", train: step 7".
+  std::string step_name(std::int64_t step, PlanId plan) const {
+    const Plan& run = of(plan).plan();
+    return fmt::format("graph \"{}\", {}: step {}", run.graph.name(), name_of(run.report), step);
+  }
   std::string step_name(std::int64_t step) const {
-    const Plan& plan = of(ran_[slots_.slot_of(step)]).plan();
-    return fmt::format("graph \"{}\", {}: step {}", plan.graph.name(), name_of(plan.report), step);
+    return step_name(step, ran_[slots_.slot_of(step)]);
+  }
+
+  /// Runs f; an error that the device is lost names the step.
+  template <class F>
+  void name_if_lost(std::int64_t step, PlanId plan, F f) const {
+    try {
+      f();
+    } catch (const LostDevice& error) {
+      throw LostDevice(fmt::format("{}: {}", step_name(step, plan), error.what()));
+    }
   }
 
   /// The driver's own wait has no limit.
   void wait_until_over(std::int64_t step) const {
     const CudaEvent event = over_[slots_.slot_of(step)];
     StepWatch watch([&] { return step_name(step); });
-    while (limited_ && !shared_.driver->is_done(event)) watch.look();
-    shared_.driver->synchronize(event);
+    name_if_lost(step, ran_[slots_.slot_of(step)], [&] {
+      while (limited_ && !shared_.driver->is_done(event)) watch.look();
+      shared_.driver->synchronize(event);
+    });
   }
 
   /// Waits for one number of one step, by looking where the device will write it: shorter than an
@@ -578,7 +595,9 @@ class CudaReplay final : public Engine {
     for (int look = 0; !of(plan).reads().try_read(index, slot, step, bytes); ++look) {
       if (look % kLooks != kLooks - 1) continue;
       watch.look();
-      if (!shared_.driver->is_done(over_[slot])) continue;
+      bool over = false;
+      name_if_lost(step, plan, [&] { over = shared_.driver->is_done(over_[slot]); });
+      if (!over) continue;
       if (of(plan).reads().try_read(index, slot, step, bytes)) break;
       throw InternalError(fmt::format("step {} is over, but wrote no \"{}\"", step,
                                       of(plan).plan().graph.readables()[index].name));

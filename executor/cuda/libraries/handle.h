@@ -32,7 +32,8 @@ using GraphExec = Handle<cudaGraphExec_t, Destroyer<cudaGraphExecDestroy>>;
 using Module = Handle<cudaLibrary_t, Destroyer<cudaLibraryUnload>>;
 
 /// Throws where the CUDA runtime refused: InternalError where the call broke a rule of capture,
-/// RunError "CUDA cannot DOING: <the runtime's reason>" for everything else.
+/// RunError "CUDA cannot DOING: <the runtime's reason>" for everything else; LostDevice where no
+/// later call of this process will succeed.
 void check(cudaError_t status, std::string_view doing);
 
 }  // namespace metronome::executor::libraries
