@@ -351,6 +351,39 @@ TEST_CASE("captures of other threads stay whole") {
   CHECK(stub::living() == stub::Living{});
 }
 
+TEST_CASE("the device that a caller works with is current again after each call") {
+  stub::reset();
+  for (const int own : {-1, 0, 3}) {
+    CAPTURE(own);
+    std::vector<int> found;
+    std::thread([&] {  // on which no device is current yet
+      if (own >= 0) static_cast<void>(cudaSetDevice(own));
+      {
+        RuntimeDriver driver(1, stub::products);
+        found.push_back(stub::device_in_use());
+        const CudaStream main = driver.make_stream();
+        found.push_back(stub::device_in_use());
+        driver.begin_capture(main);
+        found.push_back(stub::device_in_use());
+        driver.abandon_capture(main);
+        use(driver);
+        found.push_back(stub::device_in_use());
+        stub::fail("cudaStreamCreateWithFlags", cudaErrorUnknown);
+        try {
+          driver.make_stream();
+        } catch (const RunError&) {
+          found.push_back(stub::device_in_use());
+        }
+        stub::fail("cudaStreamCreateWithFlags", cudaSuccess);
+      }
+      found.push_back(stub::device_in_use());
+    })
+        .join();
+    CHECK(found == std::vector<int>(6, own));
+  }
+  CHECK(stub::living() == stub::Living{});
+}
+
 /// Names of the CUDA runtime's symbols, of lines as nm writes them.
 std::set<std::string> symbols(FILE* lines) {
   REQUIRE(lines != nullptr);

@@ -3,9 +3,11 @@
 #include "tests/cuda_runtime/stub.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <string_view>
 
 #include "tests/cuda_runtime/stub_state.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
+thread_local bool has_context = false;
 
 /// Whether a thread may not do what might break a capture: in a thread-local or global one of its
 /// own, or while another thread is in a global one.
@@ -127,6 +130,8 @@ void forget() {
   last_error = cudaSuccess;
 }
 
+int device_in_use() { return has_context ? current_device : -1; }
+
 const std::vector<std::string>& calls() { return state().calls; }
 void note(const std::string& call) {
   const std::scoped_lock lock(state().mutex);
@@ -176,8 +181,28 @@ cudaError_t cudaInitDevice(int, unsigned, unsigned) {
 cudaError_t cudaSetDevice(int device) {
   return call("cudaSetDevice", [&](State&) {
     current_device = device;
+    has_context = true;
     return cudaSuccess;
   });
+}
+// The driver's: contexts are the numbers of their devices, from 1.
+int cuCtxGetCurrent(void** context) {
+  *context = has_context ? reinterpret_cast<void*>(static_cast<std::intptr_t>(current_device + 1))
+                         : nullptr;
+  return 0;
+}
+int cuCtxSetCurrent(void* context) {
+  has_context = context != nullptr;
+  current_device = has_context ? static_cast<int>(reinterpret_cast<std::intptr_t>(context)) - 1 : 0;
+  return 0;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** found, unsigned,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  *found = std::string_view(name) == "cuCtxGetCurrent" ? reinterpret_cast<void*>(&cuCtxGetCurrent)
+                                                       : reinterpret_cast<void*>(&cuCtxSetCurrent);
+  *result = cudaDriverEntryPointSuccess;
+  return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
   return call("cudaGetDevice", [&](State&) {

@@ -37,6 +37,8 @@ void fail(const std::string& name, cudaError_t error);
 
 /// Whether this thread stands in a capture in which the driver refuses to allocate.
 bool is_held_back();
+/// The device whose context is current on this thread; -1: none.
+int device_in_use();
 /// The graph that was instantiated last, a line for each node: "2 kernel after 0 1"; nodes of
 /// bodies and child graphs are indented.
 std::string last_graph();

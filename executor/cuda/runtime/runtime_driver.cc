@@ -82,7 +82,7 @@ Stream make_nonblocking() {
 
 RuntimeDriver::RuntimeDriver(int index, LibrariesOpener open) : index_(index) {
   check(cudaInitDevice(index, 0, 0), "use the device");
-  enter();
+  const CurrentDevice entered = enter();
   free_bytes_ = free_bytes();
   libraries_ = open();
   properties_ = facts_of(index, libraries_);
@@ -92,16 +92,16 @@ RuntimeDriver::RuntimeDriver(int index, LibrariesOpener open) : index_(index) {
 }
 
 RuntimeDriver::~RuntimeDriver() {
-  static_cast<void>(cudaSetDevice(index_));
+  ending_.emplace(index_, std::nothrow);
   for (const Stream& stream : own_streams_) static_cast<void>(cudaStreamSynchronize(stream.get()));
   static_cast<void>(cudaStreamSynchronize(alone_.get()));
 }
 
-void RuntimeDriver::enter() const { check(cudaSetDevice(index_), "use the device"); }
+CurrentDevice RuntimeDriver::enter() const { return CurrentDevice(index_); }
 
-void RuntimeDriver::enter_outside_capture(std::string_view doing) const {
+CurrentDevice RuntimeDriver::enter_outside_capture(std::string_view doing) const {
   if (building_) throw InternalError(fmt::format("{} while a graph is captured", doing));
-  enter();
+  return enter();
 }
 
 DeviceLibrary& RuntimeDriver::library_of(const LibraryCommand& call) const {
@@ -113,14 +113,14 @@ DeviceLibrary& RuntimeDriver::library_of(const LibraryCommand& call) const {
 }
 
 std::vector<Candidate> RuntimeDriver::candidates(const LibraryCommand& call) const {
-  enter();
+  const CurrentDevice entered = enter();
   const auto makes = [&](const auto& library) { return library->makes(call); };
   if (std::ranges::none_of(libraries_, makes)) return {};
   return library_of(call).candidates(call);
 }
 
 std::byte* RuntimeDriver::device_memory(std::size_t bytes) {
-  enter_outside_capture("allocating device memory");
+  const CurrentDevice entered = enter_outside_capture("allocating device memory");
   bytes = std::max<std::size_t>(bytes, 1);  // an address of its own for nothing too
   void* made = nullptr;
   const cudaError_t status = cudaMalloc(&made, bytes);
@@ -140,7 +140,7 @@ std::byte* RuntimeDriver::device_memory(std::size_t bytes) {
 }
 
 void RuntimeDriver::release(std::byte* device_memory) noexcept {
-  static_cast<void>(cudaSetDevice(index_));
+  const CurrentDevice entered(index_, std::nothrow);
   device_bytes_.erase(device_memory);
   const auto released =
       std::erase_if(device_, [&](const DeviceMemory& held) { return held.get() == device_memory; });
@@ -148,7 +148,7 @@ void RuntimeDriver::release(std::byte* device_memory) noexcept {
 }
 
 MappedMemory RuntimeDriver::mapped_memory(std::size_t bytes) {
-  enter_outside_capture("allocating page-locked memory");
+  const CurrentDevice entered = enter_outside_capture("allocating page-locked memory");
   bytes = std::max<std::size_t>(bytes, 1);
   void* made = nullptr;
   check(cudaHostAlloc(&made, bytes, cudaHostAllocMapped), "allocate page-locked memory");
@@ -162,7 +162,7 @@ MappedMemory RuntimeDriver::mapped_memory(std::size_t bytes) {
 }
 
 std::shared_ptr<std::byte> RuntimeDriver::page_locked_memory(std::size_t bytes) {
-  enter_outside_capture("allocating page-locked memory");
+  const CurrentDevice entered = enter_outside_capture("allocating page-locked memory");
   bytes = std::max<std::size_t>(bytes, 1);
   void* made = nullptr;
   check(cudaHostAlloc(&made, bytes, cudaHostAllocDefault), "allocate page-locked memory");
@@ -171,14 +171,14 @@ std::shared_ptr<std::byte> RuntimeDriver::page_locked_memory(std::size_t bytes) 
 }
 
 bool RuntimeDriver::is_page_locked(const std::byte* memory) const {
-  enter();
+  const CurrentDevice entered = enter();
   cudaPointerAttributes found{};
   check(cudaPointerGetAttributes(&found, memory), "ask whether host memory is page-locked");
   return found.type == cudaMemoryTypeHost;
 }
 
 bool RuntimeDriver::is_device_memory(const std::byte* memory) const {
-  enter();
+  const CurrentDevice entered = enter();
   cudaPointerAttributes found{};
   check(cudaPointerGetAttributes(&found, memory), "ask where memory lies");
   return found.type == cudaMemoryTypeManaged ||
@@ -186,7 +186,7 @@ bool RuntimeDriver::is_device_memory(const std::byte* memory) const {
 }
 
 CudaStream RuntimeDriver::make_stream() {
-  enter_outside_capture("making a stream");
+  const CurrentDevice entered = enter_outside_capture("making a stream");
   own_streams_.push_back(make_nonblocking());
   streams_.push_back(own_streams_.back().get());
   return {static_cast<int>(streams_.size()) - 1};
@@ -204,7 +204,7 @@ CudaEvent RuntimeDriver::make_event() { return make_event(cudaEventDisableTiming
 CudaEvent RuntimeDriver::make_timed_event() { return make_event(cudaEventDefault); }
 
 CudaEvent RuntimeDriver::make_event(unsigned flags) {
-  enter_outside_capture("making an event");
+  const CurrentDevice entered = enter_outside_capture("making an event");
   cudaEvent_t made = nullptr;
   check(cudaEventCreateWithFlags(&made, flags), "make an event");
   events_.emplace_back(made);
@@ -213,18 +213,18 @@ CudaEvent RuntimeDriver::make_event(unsigned flags) {
 
 void RuntimeDriver::record(CudaEvent event, CudaStream stream) {
   if (building_ && building_->takes(stream)) return building_->record(event, stream);
-  enter();
+  const CurrentDevice entered = enter();
   check(cudaEventRecord(of(event), of(stream)), "record an event");
 }
 
 void RuntimeDriver::wait(CudaStream stream, CudaEvent event) {
   if (building_ && building_->wait(stream, event)) return;
-  enter();
+  const CurrentDevice entered = enter();
   check(cudaStreamWaitEvent(of(stream), of(event), cudaEventWaitDefault), "wait for an event");
 }
 
 bool RuntimeDriver::is_done(CudaEvent event) {
-  enter();
+  const CurrentDevice entered = enter();
   const cudaError_t status = cudaEventQuery(of(event));
   if (status == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());
@@ -236,31 +236,31 @@ bool RuntimeDriver::is_done(CudaEvent event) {
 }
 
 void RuntimeDriver::synchronize(CudaEvent event) {
-  enter_outside_capture("waiting for an event");
+  const CurrentDevice entered = enter_outside_capture("waiting for an event");
   check(cudaEventSynchronize(of(event)), "wait for an event");
   check_libraries();
 }
 
 void RuntimeDriver::synchronize(CudaStream stream) {
-  enter_outside_capture("waiting for a stream");
+  const CurrentDevice entered = enter_outside_capture("waiting for a stream");
   check(cudaStreamSynchronize(of(stream)), "wait for a stream");
   check_libraries();
 }
 
 double RuntimeDriver::milliseconds(CudaEvent begin, CudaEvent end) {
-  enter();
+  const CurrentDevice entered = enter();
   float result = 0;
   check(cudaEventElapsedTime(&result, of(begin), of(end)), "tell the time between two events");
   return static_cast<double>(result);
 }
 
 void RuntimeDriver::upload(void* to, const void* from, std::size_t bytes, CudaStream stream) {
-  enter_outside_capture("copying to the device");
+  const CurrentDevice entered = enter_outside_capture("copying to the device");
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, of(stream)), "copy to the device");
 }
 
 void RuntimeDriver::download(void* to, const void* from, std::size_t bytes, CudaStream stream) {
-  enter_outside_capture("copying from the device");
+  const CurrentDevice entered = enter_outside_capture("copying from the device");
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, of(stream)), "copy from the device");
   check(cudaStreamSynchronize(of(stream)), "copy from the device");
   check_libraries();
@@ -315,7 +315,7 @@ const void* RuntimeDriver::code_of(const GeneratedCommand& command) const {
 }
 
 CapturedNodes RuntimeDriver::prepare(const Command& command) {
-  enter_outside_capture("preparing a command");
+  const CurrentDevice entered = enter_outside_capture("preparing a command");
   if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
     load_code(kernel->name, find_compiled(*kernel), kernel->shape);
   } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
@@ -357,7 +357,7 @@ RecordedGraph RuntimeDriver::capture_alone(const LibraryCommand& call) {
 }
 
 void RuntimeDriver::enqueue(const Command& command, CudaStream stream) {
-  enter();
+  const CurrentDevice entered = enter();
   if (building_ && building_->takes(stream)) return add(command, stream);
   play(command, of(stream));
 }
@@ -419,20 +419,21 @@ void RuntimeDriver::add(const LibraryCommand& call, CudaStream stream) {
 
 GraphBuilder& RuntimeDriver::builder_on(CudaStream stream, const char* what) {
   if (!building_ || building_->origin() != stream) throw InternalError(what);
-  enter();
   return *building_;
 }
 
 void RuntimeDriver::begin_capture(CudaStream stream) {
-  enter_outside_capture("beginning a capture");
+  const CurrentDevice entered = enter_outside_capture("beginning a capture");
   building_.emplace(stream);
 }
 
 void RuntimeDriver::begin_early(CudaStream stream) {
+  const CurrentDevice entered = enter();
   builder_on(stream, "kernels that begin early outside of a capture").begin_early();
 }
 
 CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
+  const CurrentDevice entered = enter();
   GraphBuilder built = std::move(builder_on(stream, "the end of a capture that was not begun"));
   building_.reset();
   Graph graph;
@@ -453,14 +454,17 @@ CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
 
 void RuntimeDriver::begin_cases(std::span<const bool* const> guards, bool otherwise,
                                 CudaStream stream) {
+  const CurrentDevice entered = enter();
   builder_on(stream, "a condition outside of a capture").begin_cases(guards, otherwise);
 }
 
 void RuntimeDriver::next_case(CudaStream stream) {
+  const CurrentDevice entered = enter();
   builder_on(stream, "a case outside of a capture").next_case();
 }
 
 void RuntimeDriver::end_cases(CudaStream stream) {
+  const CurrentDevice entered = enter();
   builder_on(stream, "a condition ends outside of a capture").end_cases();
 }
 
@@ -469,13 +473,13 @@ void RuntimeDriver::abandon_capture(CudaStream stream) noexcept {
 }
 
 void RuntimeDriver::launch(CudaGraphExec graph, CudaStream stream) {
-  enter();
+  const CurrentDevice entered = enter();
   check_libraries();
   check(cudaGraphLaunch(graphs_.at(graph.index).exec.get(), of(stream)), "launch a graph");
 }
 
 void RuntimeDriver::release(CudaGraphExec graph) noexcept {
-  static_cast<void>(cudaSetDevice(index_));
+  const CurrentDevice entered(index_, std::nothrow);
   graphs_[static_cast<std::size_t>(graph.index)] = {};
 }
 
@@ -486,7 +490,7 @@ void RuntimeDriver::check_libraries() const {
 std::size_t RuntimeDriver::other_bytes() const {
   // Memory comes in pages of 2 MiB, which small pieces share.
   constexpr std::size_t kPage = 2 << 20;
-  enter();
+  const CurrentDevice entered = enter();
   const auto pages = [](std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
   std::size_t held = 0, small = 0;
   for (const auto& [memory, bytes] : device_bytes_) {
@@ -525,7 +529,7 @@ bool RuntimeDriver::records() {
 
 std::optional<std::vector<double>> RuntimeDriver::measure_by_records(
     std::span<const std::span<const Command>> work, CudaStream stream) {
-  enter_outside_capture("recording what the device does");
+  const CurrentDevice entered = enter_outside_capture("recording what the device does");
   if (!records()) return std::nullopt;
   activities_->begin();
   std::exception_ptr failed;

@@ -15,13 +15,14 @@
 #include "executor/cuda/libraries/libraries.h"
 #include "executor/cuda/runtime/activity.h"
 #include "executor/cuda/runtime/code_cache.h"
+#include "executor/cuda/runtime/current_device.h"
 #include "executor/cuda/runtime/graph_builder.h"
 #include "ops/cuda/device_kernels.h"
 
 namespace metronome::executor::runtime {
 
 /// Makes each call of CudaDriver on one device, through the CUDA runtime. Any thread may call, one
-/// at a time.
+/// at a time; another device that was current there is current again afterwards.
 ///
 /// What the executor captures is built node by node (graph_builder.h); only a library's call is
 /// captured from a stream, alone. So no thread is ever left in a capture, and what other threads do
@@ -100,10 +101,10 @@ class RuntimeDriver : public CudaDriver {
 
   /// Those of ops and the executor's own.
   static const DeviceKernels& compiled_kernels();
-  /// Makes the device current on this thread.
-  void enter() const;
-  /// Makes the device current for a call that capture forbids; InternalError in a capture.
-  void enter_outside_capture(std::string_view doing) const;
+  /// Makes the device current on this thread, as long as the result is kept.
+  CurrentDevice enter() const;
+  /// Does so for a call that capture forbids; InternalError in a capture.
+  CurrentDevice enter_outside_capture(std::string_view doing) const;
 
   DeviceLibrary& library_of(const LibraryCommand& call) const;
   const void* find_compiled(const KernelCommand& command) const;
@@ -122,6 +123,8 @@ class RuntimeDriver : public CudaDriver {
   cudaStream_t of(CudaStream stream) const { return streams_.at(stream.index); }
   cudaEvent_t of(CudaEvent event) const { return events_.at(event.index).get(); }
 
+  std::optional<CurrentDevice>
+      ending_;  // made last, goes last: what lies below is given back there
   int index_;
   DeviceProperties properties_;
   std::size_t free_bytes_ = 0;  // when it was opened
