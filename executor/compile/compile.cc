@@ -292,7 +292,8 @@ Executable make_executable(std::span<const Graph* const> users, std::span<const 
   std::vector<Storage> storages = storages_of(planned.plans);
   needs = needs_of(declared, storages, planned.plans, *backend);
   require_memory(name, needs, free_memory_of_process());
-  auto memory = std::make_unique<Memory>(make_memory(declared, std::move(storages), options.seed));
+  auto memory = std::make_unique<Memory>(
+      make_memory(declared, std::move(storages), options.seed, options.threads));
   if (options.world) options.world->agree(declared, planned.plans);
   add_sizes(*memory, report);
   DeclaredGraphs tables(users, shapes, planned.plans, *memory);

@@ -1,9 +1,13 @@
 #include "executor/compile/executable_memory.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
@@ -60,17 +64,42 @@ std::vector<Storage> storages_of(std::span<const Plan> plans) {
   return all;
 }
 
+namespace {
+
+/// Storages of so many bytes are initialised by one thread: that takes it some milliseconds.
+constexpr std::size_t kBytesOfOne = std::size_t{8} << 20;
+
+/// Writes the initial values of all storages, on so many threads, the largest first: each takes the
+/// next one when it is through.
+void initialise_all(Memory& memory, std::uint64_t seed, int threads) {
+  std::size_t bytes = 0;
+  for (const Storage& s : memory.storages) bytes += s.type.bytes();
+  if (bytes <= kBytesOfOne) threads = 1;
+  std::vector<std::size_t> order(memory.storages.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t storage) {
+    return memory.storages[storage].type.bytes();
+  });
+  std::atomic<std::size_t> next = 0;
+  at::parallel_for(0, threads, 1, [&](std::int64_t, std::int64_t) {
+    for (std::size_t i = next++; i < order.size(); i = next++) {
+      initialise(memory.storages[order[i]], seed, memory.plain(order[i]).data());
+      memory.keep(order[i]);
+    }
+  });
+}
+
+}  // namespace
+
 Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Storage> storages,
-                   std::uint64_t seed) {
+                   std::uint64_t seed, int threads) {
   Memory memory;
   memory.storages = std::move(storages);
   for (const Storage& s : memory.storages) {
     memory.storage_blocks.emplace_back(s.stored_type().bytes());
     memory.plain_blocks.push_back(s.layout.plain() ? Block() : Block(s.type.bytes()));
-    const std::size_t storage = memory.storage_blocks.size() - 1;
-    initialise(s, seed, memory.plain(storage).data());
-    memory.keep(storage);
   }
+  initialise_all(memory, seed, threads);
   const auto number = static_cast<std::int64_t>(seed);
   const auto counter = static_cast<std::size_t>(declared[0]->counters().seed.index);
   std::memcpy(memory.storage_blocks[counter].data(), &number, sizeof number);

@@ -20,7 +20,7 @@ std::vector<Storage> storages_of(std::span<const Plan> plans);
 /// Storages at their initial values for this seed; inputs zeroed. `storages` may hold more than the
 /// declared graphs: the optimizer's moments.
 Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Storage> storages,
-                   std::uint64_t seed);
+                   std::uint64_t seed, int threads);
 
 /// Returns the least that graphs take, as they are declared: storages and inputs.
 Needs declared_needs(std::span<const ir::Graph* const> graphs);

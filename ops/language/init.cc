@@ -2,10 +2,11 @@
 //
 //   check     the storage's type must be able to hold them, else GraphError
 //   fill      numbers that are given are converted one by one, others are drawn in pairs
-//   draw      Philox(seed, hash of the path, pair) -> 128 bits -> two multiples of 2^-53 in [0, 1)
+//   draw      Philox(seed, hash of the path, pair) -> 128 bits -> two multiples of 2^-53 in [0, 1),
+//             of many pairs at once
 //               uniform   low + (high - low) u, for each
 //               normal    the transform of Box and Muller, of both
-//   round_number  to the element type, and for uniform to a number below the excluded bound
+//   round     to the element type, and for uniform to a number below the excluded bound
 //
 // Functions such as `kaiming_uniform` know no storage yet. A wrong argument of theirs stays in
 // `Init::wrong` and is refused at the check, which names the storage.
@@ -42,21 +43,51 @@ Init symmetric(double bound) { return {Init::Kind::uniform, -bound, bound, {}, "
 // path share no numbers.
 constexpr std::uint64_t kBeforeTheFirstReplay = ~std::uint64_t{0};
 
-// A multiple of 2^-53 in [0, 1).
-double unit(std::uint32_t high, std::uint32_t low) {
-  return static_cast<double>((std::uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
+/// Numbers in [0, 1), multiples of 2^-53, two of each block of random bits.
+constexpr std::int64_t kBlocksAtOnce = 64;
+using Units = std::array<double, 2 * kBlocksAtOnce>;
+
+/// Those of blocks first, first + 1, ... as `philox` makes them one by one. Each word of the cipher
+/// stands in an array, so that one instruction computes it for several blocks: the room's own -O1
+/// makes none such.
+__attribute__((optimize("O3"))) void make_units(PhiloxKey key, std::uint64_t first, Units& units) {
+  std::array<std::uint32_t, kBlocksAtOnce> c0, c1, c2, c3;
+  for (std::int64_t j = 0; j < kBlocksAtOnce; ++j) {
+    const std::uint64_t block = first + static_cast<std::uint64_t>(j);
+    c0[j] = static_cast<std::uint32_t>(block);
+    c1[j] = static_cast<std::uint32_t>(block >> 32);
+    c2[j] = static_cast<std::uint32_t>(kBeforeTheFirstReplay);
+    c3[j] = static_cast<std::uint32_t>(kBeforeTheFirstReplay >> 32);
+  }
+  for (int round = 0; round < 10; ++round) {
+    const std::uint32_t k0 = key[0], k1 = key[1];
+    for (std::int64_t j = 0; j < kBlocksAtOnce; ++j) {
+      const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c0[j];
+      const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * c2[j];
+      c0[j] = static_cast<std::uint32_t>(p1 >> 32) ^ c1[j] ^ k0;
+      c2[j] = static_cast<std::uint32_t>(p0 >> 32) ^ c3[j] ^ k1;
+      c1[j] = static_cast<std::uint32_t>(p1);
+      c3[j] = static_cast<std::uint32_t>(p0);
+    }
+    key[0] += 0x9E3779B9u;
+    key[1] += 0xBB67AE85u;
+  }
+  // The upper 53 bits of two words: the sum is exact.
+  const auto unit = [](std::uint32_t high, std::uint32_t low) {
+    return (static_cast<double>(high) * 0x1p21 + static_cast<double>(low >> 11)) * 0x1p-53;
+  };
+  for (std::int64_t j = 0; j < kBlocksAtOnce; ++j) {
+    units[2 * j] = unit(c0[j], c1[j]);
+    units[2 * j + 1] = unit(c2[j], c3[j]);
+  }
 }
 
 using Pair = std::array<double, 2>;
 
-Pair uniform_pair(const PhiloxWords& bits, double low, double high) {
-  return {low + (high - low) * unit(bits[0], bits[1]), low + (high - low) * unit(bits[2], bits[3])};
-}
-
 // Box and Muller (1958). 1 - u lies in (0, 1], where the logarithm is finite.
-Pair normal_pair(const PhiloxWords& bits, double mean, double deviation) {
-  const double radius = deviation * std::sqrt(-2 * std::log(1 - unit(bits[0], bits[1])));
-  const double angle = 2 * std::numbers::pi * unit(bits[2], bits[3]);
+Pair normal_pair(const Pair& units, double mean, double deviation) {
+  const double radius = deviation * std::sqrt(-2 * std::log(1 - units[0]));
+  const double angle = 2 * std::numbers::pi * units[1];
   return {mean + radius * std::cos(angle), mean + radius * std::sin(angle)};
 }
 
@@ -74,18 +105,8 @@ T below(T x) {
   }
 }
 
-template <class T>
-T round_number(double number, const Init& init) {
-  const T result = static_cast<T>(number);
-  // Rounding, or the last bit of low + (high - low) u, may reach the bound that is excluded.
-  if (init.kind == Init::Kind::uniform && result >= init.b && init.a < init.b) {
-    return below(static_cast<T>(init.b));
-  }
-  return result;
-}
-
 /// By the inverse of the distribution function between the bounds.
-Pair truncated_pair(const PhiloxWords& bits, const Init& init) {
+Pair truncated_pair(const Pair& units, const Init& init) {
   // The lower tail has the more digits: bounds above the mean are mirrored.
   const bool mirrored = init.low >= init.a;
   const double least = mirrored ? 2 * init.a - init.high : init.low;
@@ -96,18 +117,11 @@ Pair truncated_pair(const PhiloxWords& bits, const Init& init) {
   const double low = below(least), width = below(most) - low;
   Pair pair;
   for (std::size_t i = 0; i < 2; ++i) {
-    const double u = unit(bits[2 * i], bits[2 * i + 1]) + 0x1p-54;
+    const double u = units[i] + 0x1p-54;
     const double x = init.a + init.b * cuda::inverse_normal(low + width * u);
     pair[i] = std::clamp(mirrored ? 2 * init.a - x : x, init.low, init.high);
   }
   return pair;
-}
-
-Pair draw_pair(const PhiloxWords& bits, const Init& init) {
-  if (init.kind == Init::Kind::uniform) return uniform_pair(bits, init.a, init.b);
-  if (init.kind == Init::Kind::truncated_normal) return truncated_pair(bits, init);
-  return init.kind == Init::Kind::normal ? normal_pair(bits, init.a, init.b)
-                                         : normal_pair(bits, 0, 1);
 }
 
 /// Makes the columns of a matrix [rows, columns], rows >= columns, orthogonal and of length 1, each
@@ -149,29 +163,69 @@ std::vector<double> orthogonal_matrix(std::vector<double> normals, std::int64_t 
   return matrix;
 }
 
+/// Calls `put(begin, units, count)` until n numbers were put.
+template <class Put>
+void draw_units(PhiloxKey key, std::int64_t n, Put put) {
+  Units units;
+  for (std::int64_t i = 0; i < n; i += 2 * kBlocksAtOnce) {
+    make_units(key, static_cast<std::uint64_t>(i / 2), units);
+    put(i, units, std::min(n - i, 2 * kBlocksAtOnce));
+  }
+}
+
+/// Calls `put(i, number)` for each of n numbers, which `pair_of` makes of two units at once.
+template <class PairOf, class Put>
+void draw_pairs(PhiloxKey key, std::int64_t n, PairOf pair_of, Put put) {
+  draw_units(key, n, [&](std::int64_t begin, const Units& units, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; i += 2) {
+      const Pair pair = pair_of(Pair{units[i], units[i + 1]});
+      put(begin + i, pair[0]);
+      if (i + 1 < count) put(begin + i + 1, pair[1]);
+    }
+  });
+}
+
+template <class T>
+void draw_uniform(const Init& init, PhiloxKey key, std::int64_t n, T* out) {
+  const double low = init.a, high = init.b;
+  // Rounding, or the last bit of low + (high - low) u, may reach the bound that is excluded.
+  const T most = below(static_cast<T>(high));
+  draw_units(key, n, [=](std::int64_t begin, const Units& units, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const T number = static_cast<T>(low + (high - low) * units[i]);
+      out[begin + i] = number >= high && low < high ? most : number;
+    }
+  });
+}
+
 template <class T>
 void draw(const Storage& storage, std::uint64_t seed, T* out) {
   const Init& init = storage.init;
   const std::int64_t n = storage.type.numel();
-  const std::uint64_t key = hash_of(storage.begins_as.empty() ? storage.path : storage.begins_as);
-  std::vector<double> normals;
-  // Two numbers a block.
-  for (std::int64_t i = 0; i < n; i += 2) {
-    const auto bits = philox(seed, kBeforeTheFirstReplay, key, static_cast<std::uint64_t>(i / 2));
-    const Pair pair = draw_pair(bits, init);
-    for (std::int64_t k = 0; k < 2 && i + k < n; ++k) {
-      const double number = pair[static_cast<std::size_t>(k)];
-      if (init.kind == Init::Kind::orthogonal) {
-        normals.push_back(number);
-      } else {
-        out[i + k] = round_number<T>(number, init);
-      }
-    }
+  const PhiloxKey key =
+      philox_key(seed, hash_of(storage.begins_as.empty() ? storage.path : storage.begins_as));
+  const auto round = [out](std::int64_t i, double number) { out[i] = static_cast<T>(number); };
+  const auto normals = [](double mean, double deviation) {
+    return [=](const Pair& units) { return normal_pair(units, mean, deviation); };
+  };
+  switch (init.kind) {
+    case Init::Kind::uniform:
+      return draw_uniform(init, key, n, out);
+    case Init::Kind::normal:
+      return draw_pairs(key, n, normals(init.a, init.b), round);
+    case Init::Kind::truncated_normal:
+      return draw_pairs(
+          key, n, [&](const Pair& units) { return truncated_pair(units, init); }, round);
+    default:
+      break;
   }
-  if (init.kind != Init::Kind::orthogonal || n == 0) return;
+  if (n == 0) return;
+  std::vector<double> made(static_cast<std::size_t>(n));
+  draw_pairs(key, n, normals(0, 1),
+             [&](std::int64_t i, double number) { made[static_cast<std::size_t>(i)] = number; });
   const std::int64_t rows = storage.type.shape[0];
-  const std::vector<double> made = orthogonal_matrix(std::move(normals), rows, n / rows, init.a);
-  for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(made[static_cast<std::size_t>(i)]);
+  made = orthogonal_matrix(std::move(made), rows, n / rows, init.a);
+  for (std::int64_t i = 0; i < n; ++i) round(i, made[static_cast<std::size_t>(i)]);
 }
 
 template <class T>

@@ -6,9 +6,11 @@
 #include <string>
 
 #include "graph/builder/graph.h"
+#include "graph/emit/hash.h"
 #include "graph/ir/error.h"
 #include "graph/ir/graph.h"
 #include "ops/language/init.h"
+#include "ops/rules/random.h"
 #include "tests/doctest.h"
 #include "tests/error_of.h"
 
@@ -65,6 +67,21 @@ TEST_CASE("uniform numbers fill their range evenly") {
   CHECK(m.low < -0.999);
   CHECK(m.high < 3);
   CHECK(m.high > 2.999);
+}
+
+TEST_CASE("numbers are those of the cipher, block by block") {
+  const auto unit = [](std::uint32_t high, std::uint32_t low) {
+    return static_cast<double>((std::uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
+  };
+  for (const std::int64_t count : {1, 2, 3, 127, 128, 129, 1000}) {
+    const auto drawn_here = drawn<double>("a", {f64, {count}}, uniform(0, 1), 7);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const PhiloxWords words =
+          philox(7, ~std::uint64_t{0}, hash_of("a"), static_cast<std::uint64_t>(i / 2));
+      const double expected = i % 2 == 0 ? unit(words[0], words[1]) : unit(words[2], words[3]);
+      CHECK(drawn_here[static_cast<std::size_t>(i)] == expected);
+    }
+  }
 }
 
 TEST_CASE("an f32 number never reaches the upper bound") {
