@@ -60,16 +60,6 @@ class Eager final : public Engine {
   }
   std::int64_t steps() const override { return steps_; }
   std::byte* feed(std::size_t index) override { return tensors_.feed(index); }
-  Device device() const override {
-    return tensors_.on_device() ? cuda_device(tensors_.device().index()) : cpu;
-  }
-  bool reaches(const std::byte*) const override { return true; }  // else libtorch refuses it
-  void feed_from_device(std::size_t index, const Tensor& from) override {
-    tensors_.feed_from_device(index, from);
-  }
-  void read_into(PlanId plan, std::size_t index, const Tensor& to) const override {
-    to_torch(to).copy_(plans_[plan.index]->readable(index));
-  }
   void fetch(std::size_t storage) const override { tensors_.fetch(storage); }
   void push(std::size_t storage) override { tensors_.push(storage); }
 

@@ -48,13 +48,6 @@ class EagerMemory {
     const InputMemory& input = memory_.inputs[index];
     return on_device() && !input.handed_out ? stage(index) : input.block.data();
   }
-  /// In place of `feed`, for contiguous elements on the device.
-  void feed_from_device(std::size_t index, const Tensor& from) {
-    const InputMemory& input = memory_.inputs[index];
-    staged_[index].fed = false;
-    inputs_[index].copy_(to_torch(from));
-    if (input.handed_out) to_torch(tensor_in({&input.block}, input.type)).copy_(inputs_[index]);
-  }
   /// Copies what these inputs were fed to the device.
   void send(std::span<const std::size_t> inputs) {
     if (!on_device()) return;

@@ -70,6 +70,8 @@ class Engine {
   /// Steps begun, of all plans.
   virtual std::int64_t steps() const = 0;
 
+  /// The feeds of a step begin. Those of a call before, which ended in an error, are forgotten.
+  virtual void begin_feeds() {}
   /// Host memory that the next step takes input `index` of `Memory` from: its block, if the input
   /// was handed out. Waits until it may be written.
   virtual std::byte* feed(std::size_t index) = 0;

@@ -97,13 +97,7 @@ void show(const at::Tensor& from, CallerTensor& as) {
   to.strides.assign(from.strides().begin(), from.strides().end());
 }
 
-void keep(const at::Tensor& from, std::shared_ptr<void>& into) {
-  if (into.use_count() == 1 && std::get_deleter<Torch>(into) != nullptr) {
-    *static_cast<at::Tensor*>(into.get()) = from;
-  } else {
-    into = owner(from);
-  }
-}
+std::shared_ptr<void> owner_of(const at::Tensor& tensor) { return owner(tensor); }
 
 Tensor from_torch(const at::Tensor& from) {
   CallerTensor offered;

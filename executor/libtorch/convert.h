@@ -16,9 +16,8 @@ namespace metronome {
 /// allocates nothing.
 void show(const at::Tensor& from, CallerTensor& as);
 
-/// Makes `owner` keep `from`; allocates nothing where it was made by this function, and nobody else
-/// has a share of it.
-void keep(const at::Tensor& from, std::shared_ptr<void>& owner);
+/// Keeps the tensor's bytes.
+std::shared_ptr<void> owner_of(const at::Tensor& tensor);
 
 /// The tensor itself, whose bytes the result keeps. Throws RunError where `show` finds something
 /// else, or a tensor on a device: "requires a dense tensor of f32, f64, i32, i64, bool, bf16 or f16

@@ -1,4 +1,5 @@
-// Tensors of other libraries by DLPack's C structures, without a copy.
+// Tensors of other libraries by DLPack's C structures, without a copy: by those without a version,
+// which Python has in capsules called "dltensor".
 // Source: DLPack 1.3, dlpack.h, which every such library has; this header needs none.
 #pragma once
 
@@ -15,7 +16,7 @@ namespace metronome {
 Tensor from_dlpack(DLManagedTensor* tensor, void* stream = nullptr);
 
 /// The same bytes, which the result keeps until its deleter is called, as whoever takes it over
-/// does.
+/// does. DLPack knows no stream: whoever reads bytes on a device waits for `tensor.stream` first.
 DLManagedTensor* to_dlpack(const Tensor& tensor);
 
 }  // namespace metronome

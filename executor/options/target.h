@@ -55,7 +55,8 @@ struct CudaOptions {
   int slots = 2;
   /// Large feeds in page-locked memory are read behind `run`, which does not wait for that: the
   /// caller leaves what it fed as it is until so many more steps as `slots` were begun. Tensors
-  /// are kept until then; memory behind `from_span` is the caller's to keep.
+  /// are kept until then, which allocates some bytes for each of libtorch's; memory behind
+  /// `from_span` is the caller's to keep.
   bool non_blocking = false;
   /// Streams that wide branches are captured on, where that is measured to be faster; 1: never.
   int streams = 4;

@@ -40,6 +40,19 @@ CallerTensor offered_by(const at::Tensor& tensor) {
   return offered;
 }
 
+/// A tensor to be written to: its own bytes, which no other tensor has.
+CallerTensor place_in(const at::Tensor& tensor) {
+  CallerTensor offered = offered_by(tensor);
+  if (!offered.instead.empty()) return offered;
+  if (offered.tensor.owner != nullptr) {  // `show` copied it
+    offered.instead = fmt::format("a {}, which has no bytes of its own",
+                                  tensor.is_neg() ? "negated view" : "zero tensor");
+  } else {
+    offered.tensor.data = static_cast<std::byte*>(tensor.mutable_data_ptr());
+  }
+  return offered;
+}
+
 class TorchFeeds final : public executor::FeedViews {
  public:
   explicit TorchFeeds(std::span<const Feed> feeds) : feeds_(feeds) {}
@@ -51,13 +64,9 @@ class TorchFeeds final : public executor::FeedViews {
     if (feed.own() != nullptr) return offer(*feed.own(), as.offered);
     metronome::show(feed.tensor(), as.offered);
   }
-  void keep(std::size_t index, std::shared_ptr<void>& owner) const override {
+  std::shared_ptr<void> owner_of(std::size_t index) const override {
     const Feed& feed = feeds_[index];
-    if (feed.own() != nullptr) {
-      owner = feed.own()->owner;
-    } else {
-      metronome::keep(feed.tensor(), owner);
-    }
+    return feed.own() != nullptr ? feed.own()->owner : metronome::owner_of(feed.tensor());
   }
 
  private:
@@ -134,10 +143,10 @@ Tensor Executable::read_tensor(std::string_view name) const {
   return require_impl().values.read(require_impl().declared.readable_of(name));
 }
 void Executable::read_into(Value value, const at::Tensor& to) const {
-  require_impl().values.read_into(require_impl().declared.readable_of(value), offered_by(to));
+  require_impl().values.read_into(require_impl().declared.readable_of(value), place_in(to));
 }
 void Executable::read_into(std::string_view name, const at::Tensor& to) const {
-  require_impl().values.read_into(require_impl().declared.readable_of(name), offered_by(to));
+  require_impl().values.read_into(require_impl().declared.readable_of(name), place_in(to));
 }
 void Executable::read_into(Value value, const Tensor& to) const {
   require_impl().values.read_into(require_impl().declared.readable_of(value), offered_by(to));

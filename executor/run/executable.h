@@ -162,11 +162,11 @@ class Executable {
   /// `read` without a header of libtorch: `to_span<float>(step.read_tensor(y))`.
   Tensor read_tensor(Value value) const;
   Tensor read_tensor(std::string_view name) const;
-  /// Copies the value to contiguous elements of its type: the host's, or those of a GPU on which
-  /// the executable runs. The host does not wait for a GPU: work that `to.stream`, of a tensor of
-  /// libtorch its current stream, was asked for before this call comes before the copy, and work
-  /// that it is asked for after this call comes after it. Throws RunError for another type or
-  /// place.
+  /// Copies the value to contiguous elements of its type: the host's, as `read` does, or those of
+  /// a GPU on which the executable runs. For these the host does not wait: work that `to.stream`,
+  /// of a tensor of libtorch its current stream, was asked for before this call comes before the
+  /// copy, and work that it is asked for after this call comes after it. Throws RunError for
+  /// another type or place, and for a negated view.
   void read_into(Value value, const at::Tensor& to) const;
   void read_into(std::string_view name, const at::Tensor& to) const;
   void read_into(Value value, const Tensor& to) const;

@@ -49,7 +49,7 @@ class NoFeeds final : public executor::FeedViews {
  public:
   std::size_t size() const override { return 0; }
   void show(std::size_t, executor::FeedView&) const override {}
-  void keep(std::size_t, std::shared_ptr<void>&) const override {}
+  std::shared_ptr<void> owner_of(std::size_t) const override { return {}; }
 };
 
 /// The lower one of two.

@@ -14,9 +14,9 @@ class Tensor;
 namespace metronome {
 
 /// One input of a step and the tensor copied into it: same element type, and the sizes that a graph
-/// of the executable declares; dense, with any strides; on the CPU. It may lie in memory that
-/// `Executable::input`, `read` or `get` showed: each input gets what its tensor held when the call
-/// began.
+/// of the executable declares; dense; on the CPU with any strides, or contiguous on the GPU of the
+/// executable. It may lie in memory that `Executable::input`, `read` or `get` showed: each input
+/// gets what its tensor held when the call began.
 ///
 /// The tensor is libtorch's, or shows the caller's own numbers: `{x, from_span(numbers, {64, 16})}`
 /// needs no header of libtorch.

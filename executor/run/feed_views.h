@@ -24,8 +24,8 @@ class FeedViews {
   virtual std::size_t size() const = 0;
   /// Writes over `feed`, whose memory it uses again: a step allocates nothing for its feeds.
   virtual void show(std::size_t index, FeedView& feed) const = 0;
-  /// Makes `owner` keep the tensor of this feed, whatever it kept before; whose room it may use.
-  virtual void keep(std::size_t index, std::shared_ptr<void>& owner) const = 0;
+  /// An owner of this feed's bytes; null where they are lent.
+  virtual std::shared_ptr<void> owner_of(std::size_t index) const = 0;
 };
 
 }  // namespace metronome::executor

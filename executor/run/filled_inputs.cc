@@ -106,6 +106,7 @@ bool FilledInputs::copy_feed(std::size_t index, const Tensor& from) {
 }
 
 void FilledInputs::copy_feeds(std::size_t k, StepFeeds& fed, const FeedViews& views) {
+  engine_.begin_feeds();
   const std::vector<Tensor> aside = set_aside(k, fed);
   for (std::size_t f = 0; f < fed.feeds().size(); ++f) {
     Tensor& fed_as = fed.feeds()[f].offered.tensor;
@@ -113,11 +114,13 @@ void FilledInputs::copy_feeds(std::size_t k, StepFeeds& fed, const FeedViews& vi
     const Tensor& from = moved ? aside[f] : fed_as;
     const std::size_t index = declared_[k].inputs[fed.input(f)];
     if (!copy_feed(index, from)) {
-      std::shared_ptr<void>& keeper = *engine_.keeper(index);
-      from.owner != nullptr ? void(keeper = from.owner) : views.keep(f, keeper);
+      *engine_.keeper(index) = from.owner != nullptr ? from.owner : views.owner_of(f);
     }
-    mark_filled(index);
     fed_as.owner.reset();  // what was copied to be shown is of no more use
+  }
+  // A copy that failed has filled nothing.
+  for (std::size_t f = 0; f < fed.feeds().size(); ++f) {
+    mark_filled(declared_[k].inputs[fed.input(f)]);
   }
 }
 

@@ -111,16 +111,18 @@ void StepValues::read_into(std::size_t readable, const CallerTensor& to) {
   const std::size_t index = declared_.readable_in_graph(plan, readable);
   const ir::Graph& graph = declared_.graph_of(plan);
   const Type& type = graph.type(graph.readables()[index].declared);
-  const std::string what =
-      fmt::format("graph \"{}\": read_into of \"{}\"", graph.name(), graph.readables()[index].name);
-  if (!fits(to, type, engine_)) executor::refuse(to, to_string(type), what, "", &engine_);
+  const auto what = [&] {
+    return fmt::format("graph \"{}\": read_into of \"{}\"", graph.name(),
+                       graph.readables()[index].name);
+  };
+  if (!fits(to, type, engine_)) executor::refuse(to, to_string(type), what(), "", &engine_);
   if (to.tensor.device != cpu) {
     engine_.read_into(plan, index, to.tensor);
     return warn_of_fault();
   }
   if (!to.tensor.is_contiguous()) {
     throw RunError(fmt::format("{}: requires contiguous elements, but the tensor has strides {}",
-                               what, to_string(to.tensor.strides)));
+                               what(), to_string(to.tensor.strides)));
   }
   copy_into(to.tensor.data, read(readable));
 }

@@ -17,8 +17,8 @@ namespace metronome {
 /// Strided elements in memory, and what keeps them: what DLPack's tensor says. A copy of it shows
 /// the same bytes.
 struct Tensor {
-  std::shared_ptr<void>
-      owner;                  ///< keeps the bytes; null where they are lent and outlive the tensor
+  /// Keeps the bytes; null where they are lent and outlive the tensor.
+  std::shared_ptr<void> owner = {};
   std::byte* data = nullptr;  ///< the first element; may be null where there are none
   Device device = {};
   Element element = f32;

@@ -84,6 +84,12 @@ std::shared_ptr<std::byte> HostDriver::page_locked_memory(std::size_t bytes) {
 void HostDriver::release(std::byte* device_memory) noexcept {
   const auto block = memory_.find(device_memory);
   std::string wrong;
+  try {  // as cudaFree does, wait for what may touch it still
+    const auto idle = [](const Stream& stream) { return stream.work.empty(); };
+    if (!capturing_) advance_until([&] { return std::ranges::all_of(streams_, idle); });
+  } catch (const std::exception&) {  // the device is in error: it runs nothing more
+    for (Stream& stream : streams_) stream.work.clear();
+  }
   if (capturing_) {
     wrong = "memory is released while a graph is captured";
   } else if (block == memory_.end()) {
@@ -172,6 +178,7 @@ CudaStream HostDriver::make_stream() {
 }
 
 CudaStream HostDriver::stream_of_caller(void* handle) {
+  if (captured_streams.contains(handle)) throw RunError("a tensor's stream is being captured");
   const auto [found, added] = callers_.try_emplace(handle);
   if (added) found->second = make_stream();
   return found->second;

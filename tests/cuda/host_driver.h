@@ -82,6 +82,8 @@ class HostDriver final : public CudaDriver {
   }
   /// Called with each command before it is enqueued; may throw.
   std::function<void(const Command& command, CudaStream stream)> on_enqueue;
+  /// Streams of callers that are being captured.
+  std::set<void*> captured_streams;
   /// Tells what memory of users is page-locked.
   std::function<bool(const std::byte* memory)> lock_pages = [](const std::byte*) { return false; };
 

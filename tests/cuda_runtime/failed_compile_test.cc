@@ -155,6 +155,34 @@ TEST_CASE("a device that is lost in a step is told of in one sentence, with the 
   stub::reset();
 }
 
+TEST_CASE("a device that is lost in a step that is no graph is told of in the same way") {
+  setenv("METRONOME_WITHOUT", "fuse", 1);
+  const std::vector<float> numbers(24);
+  const std::vector<std::int32_t> branch(1);
+  stub::reset();
+  {
+    stub::fail("cudaGraphInstantiate", cudaErrorUnknown);
+    Executable step = executable(chosen(), opened());
+    stub::fail("cudaGraphInstantiate", cudaSuccess);
+    CHECK(step.report().plan(Mode::train).forms[0].starts_with("uncaptured"));
+    const auto run = [&] {
+      step.run({{"x", from_span(numbers, {4, 6})}, {"which", from_span(branch, {})}});
+    };
+    run();
+    stub::fail("cudaLaunchKernelExC", cudaErrorLaunchFailure);
+    std::string told;
+    try {
+      run();
+    } catch (const LostDevice& error) {
+      told = error.what();
+    }
+    CHECK(told.starts_with("graph \"chosen\", train: step 1: launching "));
+    CHECK(told.ends_with(
+        "this process has lost the device: start it again, and load the last checkpoint"));
+  }
+  stub::reset();
+}
+
 #endif
 
 }  // namespace

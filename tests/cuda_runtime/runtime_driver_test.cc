@@ -79,7 +79,8 @@ std::size_t use(RuntimeDriver& driver) {
   CHECK(nodes == 5);  // the product takes two
   driver.upload(x, locked.get(), 64, main);
   const CudaStream callers = driver.stream_of_caller(nullptr);
-  CHECK(driver.stream_of_caller(nullptr) == callers);
+  const bool same = driver.stream_of_caller(nullptr) == callers;
+  CHECK(same);
   driver.record(forked, callers);
   driver.wait(main, forked);
 
@@ -380,6 +381,24 @@ TEST_CASE("the device that a caller works with is current again after each call"
     })
         .join();
     CHECK(found == std::vector<int>(6, own));
+  }
+  CHECK(stub::living() == stub::Living{});
+}
+
+TEST_CASE("page-locked memory is given back with its device current, on whatever thread") {
+  stub::reset();
+  {
+    RuntimeDriver driver(1, stub::products);
+    std::shared_ptr<std::byte> locked = driver.page_locked_memory(64);
+    std::thread([&] {  // on which no device is current
+      const std::size_t before = stub::calls().size();
+      locked.reset();
+      const std::vector<std::string> calls(
+          stub::calls().begin() + static_cast<std::ptrdiff_t>(before), stub::calls().end());
+      CHECK(calls == std::vector<std::string>{"cudaGetDevice", "cudaSetDevice", "cudaFreeHost"});
+      CHECK(stub::device_in_use() == -1);
+    })
+        .join();
   }
   CHECK(stub::living() == stub::Living{});
 }

@@ -384,6 +384,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   return call("cudaStreamIsCapturing", [&](State& all) {
+    *status = cudaStreamCaptureStatusNone;
+    if (stream == nullptr) return cudaSuccess;
     CUstream_st* const s = found(all, stream);
     if (s == nullptr) return cudaErrorInvalidResourceHandle;
     *status = s->status;

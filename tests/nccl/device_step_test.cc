@@ -322,6 +322,80 @@ TEST_CASE("a collective that another order does not explain is left out of graph
   }
 }
 
+TEST_CASE("a collective that cannot be captured leaves the uncaptured form") {
+  for (const int ranks : {1, 2}) {
+    for (const bool on_all : {true, false}) {
+      CAPTURE(ranks);
+      CAPTURE(on_all);
+      CHECK(on_ranks(ranks, [&](const Own& own) {
+              Graph g("refused");
+              g.output("y", all_reduce(g.input("x", f32, {4, 4}) + 2));
+              auto driver = host_device_of_rank({.strict = false});
+              if (on_all || own->rank() == 0) {
+                driver->on_enqueue = [made = driver.get()](const Command& command, CudaStream) {
+                  const auto* call = std::get_if<LibraryCommand>(&command);
+                  if (call == nullptr || call->as<CollectiveCommand>() == nullptr) return;
+                  bool captures = false;
+                  try {
+                    made->make_event();
+                  } catch (const InternalError&) {
+                    captures = true;
+                  }
+                  if (captures) throw RunError("this device captures no collective");
+                };
+              }
+              Target target = cuda_graph();
+              target.driver = driver;
+              Executable step = compile(g, target, options(own, {Mode::evaluate}));
+              step.evaluate({{"x", at::ones({4, 4})}});
+              CHECK(step.read("y").equal(at::full({4, 4}, 3.0F * static_cast<float>(ranks))));
+            }) == nothing(ranks));
+    }
+  }
+}
+
+TEST_CASE("a wrong captured collective on one rank alone") {
+  for (const bool strict : {false, true}) {
+    CAPTURE(strict);
+    const auto found = on_ranks(2, [&](const Own& own) {
+      Graph g("wrong");
+      g.output("y", all_reduce(g.input("x", f32, {4, 4}) + 2));
+      Target target = cuda_graph();
+      target.driver = device_of_another_order(own->rank() == 1 ? 0.5 : 0, strict);
+      Executable step = compile(g, target, options(own, {Mode::evaluate}));
+      step.evaluate({{"x", at::ones({4, 4})}});
+      CHECK(step.read("y").equal(at::full({4, 4}, 6.0F)));
+      CHECK(kept(step) == "uncaptured, 1 stream");
+    });
+    for (const auto& f : found) MESSAGE(f);
+    if (!strict) CHECK(found == nothing(2));
+  }
+}
+
+TEST_CASE("sums that meet infinities and NaN, and huge numbers") {
+  for (const double huge : {std::numeric_limits<double>::infinity(), std::nan(""), 3e38, 1e-45}) {
+    CAPTURE(huge);
+    CHECK(on_ranks(3, [&](const Own& own) {
+            Graph g("huge");
+            const Value x = g.input("x", f32, {2, 4});
+            const Value zero = x * 0;
+            const Value scaled =
+                all_to_all(concat({zero + huge, zero - huge, zero + huge / 3}, 0), 3);
+            g.output("sum", all_reduce(scaled));
+            g.output("mean", all_reduce(scaled, ReduceOp::mean));
+            g.output("max", all_reduce(scaled, ReduceOp::max));
+            g.output("part", reduce_scatter(scaled, 3, ReduceOp::mean));
+            Target target = cuda_graph({.streams = 2});
+            target.driver = device_of_another_order();
+            Executable step = compile(g, target, options(own, {Mode::evaluate}));
+            for (const std::string& form : step.report().plan(Mode::evaluate).forms) {
+              CHECK_MESSAGE(form.find("us a step") != std::string::npos, form);
+            }
+            step.evaluate({{"x", at::ones({2, 4})}});
+          }) == nothing(3));
+  }
+}
+
 TEST_CASE("collectives are not repeated to time them") {
   const std::string told =
       "graph \"chains\": a step with collectives is profiled by the device's own records alone, as "

@@ -9,15 +9,22 @@
 namespace metronome::executor::capture {
 namespace {
 
-/// Runs f; an error says which task it was.
+/// Runs f; an error says which task it was, and is of the type that it was.
 template <class F>
 void naming(const program::Task& task, std::string_view doing, F f) {
+  const auto named = [&](const std::exception& error) {
+    return fmt::format("{} {}: {}", doing, task.kernel.kernel, error.what());
+  };
   try {
     f();
+  } catch (const LostDevice& error) {
+    throw LostDevice(named(error));
+  } catch (const LostRank& error) {
+    throw LostRank(named(error));
   } catch (const RunError& error) {
-    throw RunError(fmt::format("{} {}: {}", doing, task.kernel.kernel, error.what()));
+    throw RunError(named(error));
   } catch (const InternalError& error) {
-    throw InternalError(fmt::format("{} {}: {}", doing, task.kernel.kernel, error.what()));
+    throw InternalError(named(error));
   }
 }
 

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "executor/cuda/capture/cuda_steps.h"
 #include "executor/cuda/capture/launch_watch.h"
@@ -242,7 +243,8 @@ class CudaPlanReplay {
     return result;
   }
 
-  ExpectedOutcomes stepwise(std::span<const std::byte> before) {
+  /// `graphs`: whether collectives are to be captured, which none of the forms may be able to.
+  ExpectedOutcomes stepwise(std::span<const std::byte> before, bool graphs) {
     const CudaSteps steps(*shared_.driver, shared_.streams[0], plan_, shared_.state, shared_.table,
                           shared_.options.tf32);
     const auto of_steps = [&] {
@@ -253,7 +255,7 @@ class CudaPlanReplay {
     ExpectedOutcomes expected;
     steps.run();
     expected.uncaptured = of_steps();
-    if (!steps.has_collectives()) return expected;
+    if (!graphs || !steps.has_collectives()) return expected;
     expected.failure = steps.run_with_captured_collectives();
     expected.captured = of_steps();
     return expected;
@@ -266,11 +268,11 @@ class CudaPlanReplay {
   /// also where a form failed, as the others wait in it.
   void keep_accepted(std::vector<StepForm>& forms, std::vector<std::string>& notes,
                      std::span<const std::byte> before, bool of_ranks) {
-    const ExpectedOutcomes expected = stepwise(before);
-    std::exception_ptr first;
-    const std::size_t noted = notes.size();
     const auto is_graph = [](const StepForm& form) { return form.is_graph(); };
     const bool graphs = std::ranges::any_of(forms, is_graph);
+    const ExpectedOutcomes expected = stepwise(before, graphs);
+    std::exception_ptr first;
+    const std::size_t noted = notes.size();
     std::erase_if(forms, [&](const StepForm& form) {
       try {
         const bool captured = expected.captured && form.is_graph();
@@ -421,6 +423,9 @@ class CudaReplay final : public Engine {
   }
   std::int64_t steps() const override { return slots_.next(); }
 
+  void begin_feeds() override {
+    if (std::exchange(begun_, false)) shared_.inputs.forget();
+  }
   std::byte* feed(std::size_t index) override {
     const InputMemory& input = shared_.memory.inputs[index];
     return input.handed_out ? input.block.data() : shared_.inputs.feed(begin_step(), index);

@@ -76,7 +76,7 @@ class CudaDriver : public Libraries {
   /// Streams do not block on the default stream.
   virtual CudaStream make_stream() = 0;
   /// A stream of the caller's, a `cudaStream_t`, null for the default stream. The same one each
-  /// time.
+  /// time. Throws RunError for one that is being captured.
   virtual CudaStream stream_of_caller(void* handle) = 0;
   /// For streams that wait for each other, and to ask whether something is done.
   virtual CudaEvent make_event() = 0;

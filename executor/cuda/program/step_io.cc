@@ -105,6 +105,7 @@ Task InputSlots::task(std::size_t shape) const {
 void InputSlots::clear(int slot) {
   std::fill_n(flags(slot), places_.size(), 0);
   for (Place& place : places_) place.written = place.sent = 0;
+  for (std::size_t i = 0; i < places_.size(); ++i) keeper(slot, i).reset();
   sending_ = taking_ = false;
 }
 

@@ -32,6 +32,8 @@ class InputSlots {
 
   /// Begins a slot, whose last step is over: nothing is fed.
   void clear(int slot);
+  /// Waits for copies to a slot that is begun once more, as no step took it.
+  void forget() { driver_.synchronize(stream_); }
   /// Host memory of input `index` in the slot that was begun last; marks it as fed.
   std::byte* feed(int slot, std::size_t index);
   /// The first `bytes` of it are written. Those of a large input begin to go up once there are

@@ -167,7 +167,12 @@ std::shared_ptr<std::byte> RuntimeDriver::page_locked_memory(std::size_t bytes) 
   void* made = nullptr;
   check(cudaHostAlloc(&made, bytes, cudaHostAllocDefault), "allocate page-locked memory");
   std::fill_n(static_cast<std::byte*>(made), bytes, std::byte{0});
-  return {static_cast<std::byte*>(made), Destroyer<cudaFreeHost>()};
+  // It may go on any thread. The call would make a context on the first device where none is
+  // current.
+  return {static_cast<std::byte*>(made), [index = index_](std::byte* memory) {
+            const CurrentDevice entered(index, std::nothrow);
+            static_cast<void>(cudaFreeHost(memory));
+          }};
 }
 
 bool RuntimeDriver::is_page_locked(const std::byte* memory) const {
@@ -193,6 +198,15 @@ CudaStream RuntimeDriver::make_stream() {
 }
 
 CudaStream RuntimeDriver::stream_of_caller(void* handle) {
+  const CurrentDevice entered = enter();
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(static_cast<cudaStream_t>(handle), &status),
+        "tell whether a tensor's stream is captured");
+  if (status != cudaStreamCaptureStatusNone) {
+    throw RunError(
+        "a tensor's stream is being captured, and a step takes no part in captures of others; run "
+        "it before or after");
+  }
   const auto [found, added] = callers_.try_emplace(handle);
   if (!added) return found->second;
   streams_.push_back(static_cast<cudaStream_t>(handle));

@@ -270,6 +270,24 @@ TEST_CASE("page-locked feeds are read behind run, if the caller leaves them alon
   }
 }
 
+TEST_CASE("a page-locked feed is given back when its step is over, whatever is fed later") {
+  const Sums sums({kLarge, 4});
+  for (const int slots : {1, 2, 3}) {
+    const auto driver = std::make_shared<HostDriver>(HostSettings{.lazy = true});
+    driver->lock_pages = [](const std::byte*) { return true; };
+    Target target = cuda_graph({.slots = slots, .non_blocking = true, .streams = 1});
+    target.driver = driver;
+    Executable step = compile(sums.g, target, untuned());
+    int gone = 0;
+    step.run({{sums.inputs[0], locked(1, &gone)}, sums.feed(1, 1)});
+    for (int i = 1; i <= slots; ++i) {
+      CHECK(gone == 0);
+      step.run({sums.feed(1, 1)});
+    }
+    CHECK(gone == 1);
+  }
+}
+
 TEST_CASE("what was handed out may be filled again at once, whenever the copies are made") {
   const Sums sums({16400, 5, 16400});
   for (const int slots : {1, 2, 3}) {

@@ -1,12 +1,16 @@
 // Tensors that lie on a device, fed to steps there and filled by reads, in the order of the
 // caller's own stream.
+#include <ATen/ops/_lazy_clone.h>
+#include <ATen/ops/_neg_view.h>
+
 #include <cstring>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "executor/cuda/driver/null_driver.h"
+#include "executor/libtorch/convert.h"
 #include "executor/metronome.h"
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
@@ -200,6 +204,106 @@ TEST_CASE("a value is read into memory of the host") {
     std::vector<float> numbers(kLarge);
     step.read_into("twice_large", from_span(numbers, {kLarge}));
     CHECK(numbers == full(kLarge, 2));
+  }
+}
+
+TEST_CASE("a value is read into a tensor's own bytes alone") {
+  const Twice twice;
+  Executable step = compile(twice.g, cpu_replay(), untuned());
+  step.run({{twice.large, at::ones({kLarge})}, {twice.small, at::ones({kSmall})}});
+  const at::Tensor zeros = at::zeros({kSmall});
+  CHECK_THROWS_WITH_AS(step.read_into("twice_small", at::_neg_view(zeros)),
+                       "graph \"twice\": read_into of \"twice_small\": requires f32[5], but the "
+                       "tensor is a negated view, which has no bytes of its own",
+                       RunError);
+  const at::Tensor shares = at::_lazy_clone(zeros);  // until one of the two is written to
+  step.read_into("twice_small", shares);
+  CHECK(shares.equal(at::full({kSmall}, 2.0F)));
+  CHECK(zeros.equal(at::zeros({kSmall})));
+}
+
+TEST_CASE("a call that fails behind some of its feeds leaves none of them") {
+  const Twice twice;
+  for (const bool is_fed : {false, true}) {
+    for (const int slots : {1, 2}) {
+      const auto driver = std::make_shared<HostDriver>(HostSettings{.lazy = true, .seed = 5});
+      Executable step =
+          compile(twice.g, on(cuda_graph({.slots = slots, .streams = 1}), driver), untuned());
+      int stream = 0;
+      Theirs large(driver, kLarge), small(driver, kSmall), captured(driver, kLarge, &stream);
+      const Feed first{twice.large, at::full({kLarge}, 3.0F)};
+      if (is_fed) step.run({first, {twice.small, at::full({kSmall}, 3.0F)}});
+      small.fill(9);
+      driver->captured_streams = {&stream};
+      CHECK_THROWS_WITH_AS(
+          step.run({{twice.small, small.tensor()}, {twice.large, captured.tensor()}}),
+          "a tensor's stream is being captured", RunError);
+      if (is_fed) {
+        step.run();
+        CHECK(step.read(twice.twice_small).equal(at::full({kSmall}, 6.0F)));
+      } else {
+        CHECK_THROWS_WITH_AS(step.run({first}),
+                             "graph \"twice\": input \"small\" f32[5] was never fed", RunError);
+      }
+      step.run({first, {twice.small, at::full({kSmall}, 4.0F)}});
+      CHECK(step.read(twice.twice_small).equal(at::full({kSmall}, 8.0F)));
+      CHECK(step.read(twice.twice_large).equal(at::full({kLarge}, 6.0F)));
+      driver->check();
+    }
+  }
+}
+
+TEST_CASE("values of every kind go to a device and back") {
+  const auto driver = std::make_shared<HostDriver>(HostSettings{.lazy = true, .seed = 4});
+  Graph g("kinds");
+  const Value x = g.input("x", f32, {4, 3}), none = g.input("none", f32, {0, 3});
+  const Value flags = g.input("flags", bool_, {5}), half = g.input("half", bf16, {9});
+  const Value whole = g.input("whole", i64, {7}), w = g.parameter("w", {f32, {3, 2}}, normal(1));
+  g.output("storage", w);
+  g.output("empty", none * 2);
+  g.output("input", flags);
+  g.output("bytes", half);
+  g.output("sum", whole + whole);
+  g.output("turned", x.transpose(0, 1));
+  g.output("part", x.slice(0, 1, 3));
+  g.minimize(mean(square(matmul(x, w))), Sgd{.lr = 0.1});
+  const std::vector<std::pair<Value, at::Tensor>> fed = {
+      {x, at::arange(12).reshape({4, 3}).to(at::kFloat)},
+      {none, at::empty({0, 3})},
+      {flags, at::tensor({1, 0, 1, 1, 0}).to(at::kBool)},
+      {half, at::arange(9).to(at::kBFloat16)},
+      {whole, at::arange(7)}};
+  for (const Target& target : {cuda_graph({.streams = 1}), stepwise(cuda_device())}) {
+    Executable step = compile(g, on(target, driver), untuned());
+    std::vector<std::byte*> held;
+    const auto there = [&](const at::Tensor& like) {
+      Tensor tensor = from_torch(like);
+      tensor.owner = nullptr;
+      tensor.device = cuda_device(0);
+      if (tensor.numel() > 0)
+        tensor.data = held.emplace_back(driver->device_memory(tensor.bytes()));
+      return tensor;
+    };
+    const CudaStream stream = driver->stream_of_caller(nullptr);
+    std::vector<Feed> feeds;
+    for (const auto& [input, host] : fed) {
+      const Tensor tensor = there(host);
+      feeds.push_back({input, tensor});
+      if (host.numel() == 0) continue;
+      driver->upload(tensor.data, host.const_data_ptr(), tensor.bytes(), stream);
+    }
+    step.run(feeds);
+    for (const std::string name :
+         {"storage", "empty", "input", "bytes", "sum", "turned", "part", "loss"}) {
+      CAPTURE(name);
+      const at::Tensor expected = step.read(name).contiguous();
+      const Tensor to = there(expected);
+      step.read_into(name, to);
+      const at::Tensor back = at::zeros_like(expected);
+      if (to.numel() > 0) driver->download(back.data_ptr(), to.data, to.bytes(), stream);
+      CHECK(back.equal(expected));
+    }
+    for (std::byte* memory : held) driver->release(memory);
   }
 }
 
