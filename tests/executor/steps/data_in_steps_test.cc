@@ -308,6 +308,40 @@ TEST_CASE("data and labels fit: one name in one scope is one order") {
   CHECK_FALSE(at::equal(step.read("first"), step.read("inside")));
 }
 
+TEST_CASE("a training takes its batches from a data set in a state, on every target") {
+  Graph g("data");
+  const Value data = g.state("data", {f64, {13, 3}}, ones());
+  const Value labels = g.state("labels", {f64, {13, 1}}, ones());
+  g.feed(data, data);  // they stay as they are
+  g.feed(labels, labels);
+  const Value rows = shuffled_batch(g.replay(), "order", 13, 4);
+  const Value batch = index_select(data, 0, rows);
+  g.output("rows", rows);
+  g.output("batch", batch);
+  g.minimize(mse_loss(batch.through(linear(1)), index_select(labels, 0, rows)), Sgd{.lr = 0.1});
+  OnEveryTarget every(g);
+  CHECK(every.replay().report().plans[0].copies == 0);
+  const at::Tensor all = numbers({13, 3}), wanted = numbers({13, 1}, 1);
+  for (Executable& e : every.executables) {
+    e.set("data", all);
+    e.set("labels", wanted);
+  }
+  for (int step = 0; step < 7; ++step) {
+    every.run();
+    for (Executable& e : every.executables) {
+      CHECK(e.read("batch").equal(all.index_select(0, e.read("rows").to(at::kLong))));
+    }
+  }
+  std::vector<std::vector<double>> losses;
+  for (Executable& e : every.executables) losses.push_back(e.run_many(9, {g.loss()})[0]);
+  every.check_storages();
+  for (const std::vector<double>& of : losses) {
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      CHECK(of[i] == doctest::Approx(losses[0][i]).epsilon(1e-12));
+    }
+  }
+}
+
 TEST_CASE("a training goes on with its order from a checkpoint, and positions may be any") {
   Graph g("order");
   const Value p = g.input("p", i64, {2, 3});

@@ -273,6 +273,26 @@ TEST_CASE("prune drops what nothing reads") {
         "  \"y\" is %1\n");
 }
 
+TEST_CASE("prune drops an assignment of what its storage holds, and no other") {
+  Graph g("g");
+  const Value kept = g.state("kept", {f32, {}}), a = g.state("a", {f32, {}});
+  const Value b = g.state("b", {f32, {}}), unread = g.state("unread", {f32, {}});
+  g.feed(kept, kept);
+  g.feed(unread, unread);
+  g.feed(a, b);
+  g.feed(b, a);
+  g.output("y", scale(kept, 4));
+  CHECK(after(passes::prune, g) ==
+        "graph \"g\"\n"
+        "  %0 = read kept : f32[]\n"
+        "  %1 = read a : f32[]\n"
+        "  %2 = read b : f32[]\n"
+        "  %3 = scale(%0) {factor=4} : f32[]  \"scale\"\n"
+        "  \"y\" is %3\n"
+        "  a := %2\n"
+        "  b := %1\n");
+}
+
 TEST_CASE("what has effects is neither folded nor shared nor pruned") {
   Graph g("g");
   const Value x = g.input("x", f32, {});
