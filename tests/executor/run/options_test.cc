@@ -203,6 +203,24 @@ TEST_CASE("threads far beyond the cores are refused, a few more are not") {
   }
 }
 
+TEST_CASE("initial values are the same on any number of threads") {
+  // More bytes than one thread makes by itself, in storages of unlike sizes.
+  Graph g("large");
+  const Value x = g.input("x", f32, {1, 512});
+  const Value h = x.through(linear(4096)).through(tanh).through(linear(512)).through(linear(3));
+  g.minimize(mean(square(h)), Adam{});
+  const auto compiled = [&](int threads) {
+    return compile(g, cpu_replay(), {.threads = threads, .tune = Tune::off});
+  };
+  const Executable one = compiled(1);
+  for (const int threads : {2, 3}) {
+    const Executable several = compiled(threads);
+    for (const std::string& path : one.storages()) {
+      CHECK_MESSAGE(several.get(path).equal(one.get(path)), path);
+    }
+  }
+}
+
 TEST_CASE("eager keeps to its threads, and leaves libtorch's as they were") {
   const int before = at::get_num_threads();
   at::set_num_threads(2);
