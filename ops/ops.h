@@ -7,6 +7,7 @@
 #include "ops/attention/flash_attention.h"
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/cast/cast.h"
+#include "ops/channels_last/channels_last_rules.h"
 #include "ops/chunk/chunk.h"
 #include "ops/concat/concat.h"
 #include "ops/convolution/convolution.h"
@@ -74,6 +75,9 @@ using KernelOps = OpList<
 /// Ops with kernels on CPUs alone: `lower` expands them for other targets, and what their gradients
 /// are made of is found nowhere else.
 using CpuOps = OpList<FlashAttention, FlashAttentionGrad>;
+
+/// Ops with kernels on devices alone: passes make them for those.
+using DeviceOps = OpList<ChannelsLast>;
 
 /// The kernel ops that map each element by itself: CUDA runs one of them as a group of one
 /// (ops/group/group.h).

@@ -25,6 +25,7 @@
 #include "executor/compile/first_choices.h"
 #include "executor/compile/fit_budget.h"
 #include "executor/compile/join_ranks.h"
+#include "executor/compile/layout_chooser.h"
 #include "executor/compile/make_plan.h"
 #include "executor/compile/run_passes.h"
 #include "executor/compile/select.h"
@@ -141,6 +142,35 @@ struct ReportedPlan {
   Report report;
 };
 
+/// A step as far as its plans have it in common, in plain tensors, or in the layouts that the back
+/// end's ops want if that is faster: then `settings` say so.
+PassedGraph pass_in_layouts(const PlanInput& declared, const Backend& backend,
+                            const CompileOptions& options, const Report& report,
+                            Settings& settings) {
+  const Kernels& kernels = backend.kernels();
+  PassedGraph plain = run_shared_passes(declared, settings, kernels, options, report);
+  const LayoutWishes wishes = backend.layouts();
+  if (options.tune == Tune::off || !wants_layouts(plain.graph, wishes)) return plain;
+  Settings wanted = settings;
+  wanted.layouts.wants = wishes.wants;
+  PassedGraph laid_out = run_shared_passes(declared, wanted, kernels, options, report);
+  // The rest of the passes, as of the first plan, so that what is fused is timed so.
+  const auto ended = [&](const PassedGraph& begun) {
+    PlanReport ignored;
+    return end_passes(begun.graph, declared, settings, ignored);
+  };
+  const ir::Graph ends[] = {ended(plain), ended(laid_out)};
+  PlanReport told;
+  const bool prefers = prefers_layouts(ends[0], ends[1], kernels, options, told, plain.report);
+  PassedGraph chosen = std::move(prefers ? laid_out : plain);
+  if (prefers) {
+    settings = wanted;
+    chosen.report = std::move(plain.report);
+  }
+  std::ranges::move(told.choices, std::back_inserter(chosen.summary.choices));
+  return chosen;
+}
+
 /// So much less memory, at most, does a plan take with more batches of updates than another: each
 /// batch holds its gradients until the last of them is made, and the rest may stay as it is.
 std::size_t gradient_bytes(const ir::Graph& graph) {
@@ -150,13 +180,12 @@ std::size_t gradient_bytes(const ir::Graph& graph) {
 }
 
 /// The plan of one mode: of those with the numbers of batches that the back end asks for, the one
-/// that it keeps.
+/// that it keeps. `settings` gain the layouts that were chosen.
 ReportedPlan choose_plan(const PlanInput& declared, Mode mode, const Backend& backend,
-                         const CompileOptions& options, const Report& report) {
+                         const CompileOptions& options, const Report& report, Settings& settings) {
   std::vector<ReportedPlan> made;
   std::vector<std::size_t> arenas;
-  Settings settings = settings_for(declared, settings_of(backend, mode), options);
-  PassedGraph begun = run_shared_passes(declared, settings, backend.kernels(), options, report);
+  PassedGraph begun = pass_in_layouts(declared, backend, options, report, settings);
   const std::vector<std::size_t> buckets = backend.buckets(mode);
   const std::size_t gradients = mode == Mode::train ? gradient_bytes(begun.graph) : 0;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
@@ -186,14 +215,14 @@ ReportedPlan choose_plan(const PlanInput& declared, Mode mode, const Backend& ba
 /// where no plan keeps to it.
 Plan plan_within_budget(const PlanInput& declared, Mode mode, const Backend& backend,
                         const CompileOptions& options, Report& report) {
-  auto [plan, told] = choose_plan(declared, mode, backend, options, report);
+  Settings settings = settings_for(declared, settings_of(backend, mode), options);
+  auto [plan, told] = choose_plan(declared, mode, backend, options, report, settings);
   report = std::move(told);
   const std::optional<std::size_t> budget = options.memory_budget;
   const TriedBudget tried{.whole_bytes = plan.memory.arena_bytes,
                           .recomputed = options.recompute_to_fit && backend.computes_again(),
                           .may_recompute = backend.computes_again()};
   if (budget && tried.recomputed && tried.whole_bytes > *budget) {
-    const Settings settings = settings_for(declared, settings_of(backend, mode), options);
     plan = fit_to_budget(plan, *budget, settings, backend.kernels(), options, report);
   }
   if (budget) require_within(plan.report, *budget, tried, declared.graph.name());

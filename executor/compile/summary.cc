@@ -54,8 +54,10 @@ void summarize(Plan& plan) {
   report.lower_bound = plan.memory.lower_bound;
   report.least_bytes = plan.memory.least_bytes;
   report.unshared_bytes = unshared_bytes(plan.graph);
-  report.relayouts = static_cast<std::size_t>(std::ranges::count_if(
-      plan.graph.nodes(), [](const Node& n) { return n.op->as<Relayout>() != nullptr; }));
+  report.relayouts =
+      static_cast<std::size_t>(std::ranges::count_if(plan.graph.nodes(), [&](const Node& n) {
+        return n.op->as<Relayout>() != nullptr && has_kernel(plan.graph, n);
+      }));
   report.copies = static_cast<std::size_t>(std::ranges::count(plan.schedule.in_place, false));
   report.held = describe_holders(plan.graph, plan.memory.holders);
 }

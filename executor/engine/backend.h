@@ -28,6 +28,14 @@ struct EngineInput {
   std::vector<const ir::Graph*> declared;
 };
 
+/// The layouts that a back end's ops want.
+struct LayoutWishes {
+  WantedLayout wants = {};  ///< empty: none wants any
+  /// Floating-point operations of an op that wants one: where none has so many, it is not worth
+  /// the time to find out.
+  double least_flops = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -46,6 +54,8 @@ class Backend {
 
   /// Returns the settings of passes and planner for a mode.
   virtual Settings settings(Mode mode) const = 0;
+  /// A step is planned in these layouts where that is faster.
+  virtual LayoutWishes layouts() const { return {}; }
   /// Returns what `Settings::buckets` is in turn: the step is planned with each, until one changes
   /// nothing or the first is sure to be kept, and `choose` says which plan is kept. At least one.
   virtual std::vector<std::size_t> buckets(Mode mode) const { return {settings(mode).buckets}; }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/ir/group.h"
+#include "graph/compounds/group.h"
 #include "graph/ir/structural.h"
 #include "graph/rules/guards.h"
 

@@ -12,6 +12,7 @@ METRONOME_MEMBER(attributes, std::string, ())
 METRONOME_MEMBER(in_place, std::vector<InPlace>, ())
 METRONOME_MEMBER(moves, bool, ())
 METRONOME_MEMBER(flops, double, (std::span<const Type>, std::span<const Type>))
+METRONOME_MEMBER(count_saved, int, ())
 METRONOME_CONSTANT(saved, int)
 METRONOME_CONSTANT(effects, bool)
 
@@ -23,7 +24,7 @@ namespace op_rules {
 template <class T>
 consteval bool right() {
   return right_infer<T>() && right_attributes<T>() && right_in_place<T>() && right_moves<T>() &&
-         right_flops<T>() && right_saved<T>() && right_effects<T>() &&
+         right_flops<T>() && right_count_saved<T>() && right_saved<T>() && right_effects<T>() &&
          AllRules::template right<T>();
 }
 
@@ -60,8 +61,13 @@ class OpModel final : public Op {
     return results;
   }
   int saved() const override {
-    if constexpr (op_rules::has_saved<T>) return T::saved;
-    return 0;
+    if constexpr (op_rules::has_saved<T>) {
+      return T::saved;
+    } else if constexpr (op_rules::has_count_saved<T>) {  // as its attributes say
+      return op_.count_saved();
+    } else {
+      return 0;
+    }
   }
   std::vector<InPlace> in_place() const override {
     if constexpr (op_rules::has_in_place<T>) return op_.in_place();

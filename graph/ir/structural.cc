@@ -118,6 +118,20 @@ Types Relayout::infer(std::span<const Type> in) const {
   return {Type{in[0].element, apply_layout(to, shape)}};
 }
 
+std::optional<Alias> Relayout::alias(std::span<const Type>) const {
+  if (from.blocked >= 0 || to.blocked >= 0) return std::nullopt;
+  // The dimensions of more than one element, outermost first.
+  const auto moved = [&](const Layout& layout) {
+    std::vector<std::int32_t> order(shape.size());
+    for (std::int32_t d = 0; d < static_cast<std::int32_t>(shape.size()); ++d) {
+      order[layout.place_of(d)] = d;
+    }
+    std::erase_if(order, [&](std::int32_t d) { return shape[d] == 1; });
+    return order;
+  };
+  return moved(from) == moved(to) ? std::optional(Alias{}) : std::nullopt;
+}
+
 Types StopGradient::infer(std::span<const Type> in) const { return {in[0]}; }
 
 std::string GradientOf::attributes() const {

@@ -179,7 +179,7 @@ struct Unpack {
 };
 
 /// A tensor of `shape` stored in the layout `to`, from one stored in `from`; what fills up the last
-/// block is zero.
+/// block is zero. A view where no element moves.
 struct Relayout {
   static constexpr std::string_view name = "relayout";
   static constexpr bool differentiable = false;
@@ -190,6 +190,7 @@ struct Relayout {
   bool moves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
+  std::optional<Alias> alias(std::span<const Type> in) const;
 };
 
 /// Its input, through which no gradient flows. A view.

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/ir/batch.h"
-#include "graph/ir/group.h"
+#include "graph/compounds/batch.h"
+#include "graph/compounds/group.h"
 #include "graph/ir/op_model.h"
 #include "graph/passes/walk/contraction.h"
 #include "graph/passes/walk/copier.h"

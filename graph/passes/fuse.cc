@@ -21,7 +21,7 @@
 #include <set>
 #include <utility>
 
-#include "graph/ir/group.h"
+#include "graph/compounds/group.h"
 #include "graph/ir/half.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"

@@ -18,8 +18,10 @@
 #include <utility>
 #include <vector>
 
+#include "graph/compounds/channels_last.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/channels_last.h"
 #include "graph/rules/fusion.h"
 #include "graph/rules/lay_out.h"
 #include "graph/rules/random_key.h"
@@ -47,6 +49,7 @@ std::optional<LaidOutOp> lay_out_map(const OpPtr& op, const Types& types, const 
 
 std::optional<LaidOutOp> lay_out_op(const OpPtr& op, const Types& types, const Layout& layout) {
   if (op->has_rule<LayoutRule>()) return op->ask<LayoutRule>(types, layout);
+  if (op->ask<ChannelsLastRule>()) return lay_out_channels_last(op, types, layout);
   return lay_out_map(op, types, layout);
 }
 
@@ -65,7 +68,7 @@ std::map<StorageId, Layout> storage_layouts(const ir::Graph& graph, const Settin
   std::set<StorageId> wanted;
   for (const Node& node : graph.nodes()) {
     const Types types = graph.operands(node);
-    const auto layout = settings.layouts.wants(*node.op, types);
+    const auto layout = settings.layouts.wants(node.op, types);
     const auto laid = layout ? lay_out_op(node.op, types, *layout) : std::nullopt;
     for (std::size_t i = 0; laid && i < node.inputs.size(); ++i) {
       const Read* read = graph.node(node.inputs[i]).op->as<Read>();
@@ -156,7 +159,7 @@ class LayoutWriter {
 
   /// How a node is stored; absent: plain.
   std::optional<LaidOutOp> choose(const Node& node, const Types& types) {
-    if (const auto wanted = settings_.layouts.wants(*node.op, types)) {
+    if (const auto wanted = settings_.layouts.wants(node.op, types)) {
       return lay_out_op(node.op, types, *wanted);
     }
     std::optional<LaidOutOp> best;
@@ -249,7 +252,9 @@ ir::Graph lay_out(ir::Graph graph, const Settings& settings) {
   if (!settings.layouts.wants && !kept) return graph;
   Settings asked = settings;
   if (!asked.layouts.wants) {
-    asked.layouts.wants = [](const Op&, std::span<const Type>) { return std::optional<Layout>(); };
+    asked.layouts.wants = [](const OpPtr&, std::span<const Type>) {
+      return std::optional<Layout>();
+    };
   }
   return LayoutWriter(graph, asked).run();
 }

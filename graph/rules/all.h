@@ -5,6 +5,7 @@
 #include "graph/rules/absorb.h"
 #include "graph/rules/alias.h"
 #include "graph/rules/batch.h"
+#include "graph/rules/channels_last.h"
 #include "graph/rules/fold.h"
 #include "graph/rules/fusion.h"
 #include "graph/rules/gather.h"
@@ -47,8 +48,8 @@ struct RuleList {
 };
 
 using AllRules =
-    RuleList<AbsorbRule, AliasRule, BatchRule, DifferentiableRule, EvaluateRule, FoldRule,
-             FusionRule, GatherRule, GathersWithRule, HalvesRule, IdleRule, IndexingRule,
+    RuleList<AbsorbRule, AliasRule, BatchRule, ChannelsLastRule, DifferentiableRule, EvaluateRule,
+             FoldRule, FusionRule, GatherRule, GathersWithRule, HalvesRule, IdleRule, IndexingRule,
              InsideRule, KeyRule, LayoutRule, LimitsRule, LoosenRule, LowerRule, OnRankRule,
              PromptRule, ReadIfRule, TrainingRule, VjpRule, WithKeyRule>;
 

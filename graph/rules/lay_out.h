@@ -20,11 +20,13 @@ struct LaidOutOp {
   std::vector<Layout> results;
 };
 
+/// The layout in which an op wants its largest operands, though they are plain; absent where it
+/// wants none.
+using WantedLayout = std::function<std::optional<Layout>(const OpPtr&, std::span<const Type>)>;
+
 /// Settings of the pass `lay_out`.
 struct LayoutSettings {
-  /// The layout in which an op wants its largest operands, though they are plain; absent where it
-  /// wants none. Absent altogether: all stays plain.
-  std::function<std::optional<Layout>(const Op&, std::span<const Type>)> wants;
+  WantedLayout wants;  ///< absent altogether: all stays plain
   /// By path, the layouts of storages that plans made before of the same executable decided.
   std::map<std::string, Layout> kept = {};
 };

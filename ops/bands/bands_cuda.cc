@@ -31,7 +31,8 @@ void record_of(const BandsOf3& bands, const CudaLaunch& launch) {
   if (count == 0) return;
   launch.commands.launch(
       cuda::Bands<T>{launch.in<T>(0), launch.out<T>(0), table_of(bands[0], launch),
-                     table_of(bands[1], launch), table_of(bands[2], launch), count, launch.watch},
+                     table_of(bands[1], launch), table_of(bands[2], launch),
+                     inner_channels(launch, launch.outputs[0]), count, launch.watch},
       spread(count, 256, launch.device));
 }
 

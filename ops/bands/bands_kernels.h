@@ -23,19 +23,19 @@ struct Bands {
   const T* x;
   T* y;
   BandTable depth, height, width;
+  Index inner;  ///< channels that are stored last; else 1
   Index count;  ///< of results
   Watch watch;
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     for (Index i = first(c); i < count; i += stride(c)) {
-      const Index row = quotient(i, width.out), o = i - row * width.out;
-      const Index slab = quotient(row, height.out), h = row - slab * height.out;
-      const Index plane = quotient(slab, depth.out), d = slab - plane * depth.out;
-      const T* const from = x + plane * depth.in * height.in * width.in + width.begin[o];
+      const PlacedIn at(i, inner, depth.out, height.out, width.out);
+      const Index planes = at.plane * depth.in * height.in * width.in;
+      const T* const from = x + (planes + width.begin[at.w]) * inner + at.channel;
       double sum = 0;
-      for (int k = 0; k < width.count[o]; ++k) {
-        sum += width.weight[width.at[o] + k * width.step] * column(from + k, d, h);
+      for (int k = 0; k < width.count[at.w]; ++k) {
+        sum += width.weight[width.at[at.w] + k * width.step] * column(from + k * inner, at.d, at.h);
       }
       y[i] = watch_number(c, watch, T(sum));
     }
@@ -49,7 +49,7 @@ struct Bands {
       for (int j = 0; j < height.count[h]; ++j) {
         const double weight = of_slab * height.weight[height.at[h] + j * height.step];
         const Index line = (depth.begin[d] + i) * height.in + height.begin[h] + j;
-        sum += weight * double(from[line * width.in]);
+        sum += weight * double(from[line * width.in * inner]);
       }
     }
     return sum;

@@ -19,6 +19,7 @@ namespace metronome {
 /// results. In evaluation it reads the running statistics and leaves them as they are.
 struct BatchNorm {
   static constexpr std::string_view name = "batch_norm";
+  static constexpr bool channels_last = true;
   static constexpr int saved = 2;
   double eps = 1e-5;
   double momentum = 0.1;
@@ -41,6 +42,7 @@ METRONOME_CUDA_CANDIDATES(BatchNorm);
 /// beta.
 struct BatchNormGrad {
   static constexpr std::string_view name = "batch_norm_grad";
+  static constexpr bool channels_last = true;
   static constexpr bool differentiable = false;
 
   bool operator==(const BatchNormGrad&) const = default;
@@ -56,6 +58,7 @@ METRONOME_CUDA_CANDIDATES(BatchNormGrad);
 /// Batch norm's form in evaluation. Operands: x, gamma, beta, mean and variance [C].
 struct BatchNormEvaluate {
   static constexpr std::string_view name = "batch_norm_evaluate";
+  static constexpr bool channels_last = true;
   static constexpr bool differentiable = false;
   double eps = 1e-5;
 

@@ -27,13 +27,14 @@ struct ChannelPlan {
 constexpr Index kMostPacked = 4;
 
 // Channels are cut into slices where there are too few of them for the device: into as many as run
-// at once, but two at least.
-ChannelPlan plan_channels(const Type& x) {
+// at once, but two at least. Each place is an image of one element if channels lie last.
+ChannelPlan plan_channels(const Type& x, bool channels_last) {
   ChannelPlan plan;
   cuda::Channels& e = plan.channels;
   e.images = x.shape[0];
   e.channels = x.shape[1];
-  for (std::size_t d = 2; d < x.shape.size(); ++d) e.plane *= x.shape[d];
+  Index& places = channels_last ? e.images : e.plane;
+  for (std::size_t d = 2; d < x.shape.size(); ++d) places *= x.shape[d];
   plan.shape.blocks = 0;
   if (e.channels == 0) return plan;
 
@@ -75,8 +76,8 @@ cuda::Channels in_packs(const ChannelPlan& plan, std::size_t pack) {
   return e;
 }
 
-std::size_t scratch_for(const Type& x) {
-  const cuda::Channels e = plan_channels(x).channels;
+std::size_t scratch_for(const Type& x, bool channels_last) {
+  const cuda::Channels e = plan_channels(x, channels_last).channels;
   if (e.slices <= 1) return 0;
   return static_cast<std::size_t>(cuda::kBatchNormSums * e.slices * e.channels) * sizeof(double);
 }
@@ -99,7 +100,7 @@ void launch_parts(const CudaLaunch& l, const Tensors& tensors, const cuda::Chann
 
 template <class T>
 void record_forward(const BatchNorm& op, const CudaLaunch& l) {
-  const ChannelPlan plan = plan_channels(l.inputs[0]);
+  const ChannelPlan plan = plan_channels(l.inputs[0], l.channels_last);
   if (plan.shape.blocks == 0) return;
   with_pack<T>(plan.channels, {l.input_data[0], l.output_data[0]}, [&]<class Elements>(Elements*) {
     const cuda::Channels channels = in_packs(plan, sizeof(Elements) / sizeof(T));
@@ -113,7 +114,7 @@ void record_forward(const BatchNorm& op, const CudaLaunch& l) {
 
 template <class T>
 void record_batch_norm_backward(const CudaLaunch& l) {
-  const ChannelPlan plan = plan_channels(l.inputs[1]);
+  const ChannelPlan plan = plan_channels(l.inputs[1], l.channels_last);
   if (plan.shape.blocks == 0) return;
   const auto of_pack = [&]<class Elements>(Elements*) {
     const cuda::Channels channels = in_packs(plan, sizeof(Elements) / sizeof(T));
@@ -128,7 +129,7 @@ void record_batch_norm_backward(const CudaLaunch& l) {
 template <class T>
 void record_evaluate(const BatchNormEvaluate& op, const CudaLaunch& l) {
   if (l.inputs[0].numel() == 0) return;
-  const ChannelPlan plan = plan_channels(l.inputs[0]);
+  const ChannelPlan plan = plan_channels(l.inputs[0], l.channels_last);
   with_pack<T>(plan.channels, {l.input_data[0], l.output_data[0]}, [&]<class Elements>(Elements*) {
     const cuda::Channels channels = in_packs(plan, sizeof(Elements) / sizeof(T));
     l.commands.launch(cuda::BatchNormFixed<T, Elements>{l.in<Elements>(0), l.in<T>(1), l.in<T>(2),
@@ -141,7 +142,7 @@ void record_evaluate(const BatchNormEvaluate& op, const CudaLaunch& l) {
 }  // namespace
 
 std::vector<Candidate> candidates(const BatchNorm&, const CudaQuery& q) {
-  return {{.scratch_bytes = scratch_for(q.inputs[0])}};
+  return {{.scratch_bytes = scratch_for(q.inputs[0], q.channels_last)}};
 }
 
 void record(const BatchNorm& op, const CudaLaunch& l) {
@@ -149,7 +150,7 @@ void record(const BatchNorm& op, const CudaLaunch& l) {
 }
 
 std::vector<Candidate> candidates(const BatchNormGrad&, const CudaQuery& q) {
-  return {{.scratch_bytes = scratch_for(q.inputs[1])}};
+  return {{.scratch_bytes = scratch_for(q.inputs[1], q.channels_last)}};
 }
 
 void record(const BatchNormGrad&, const CudaLaunch& l) {

@@ -48,6 +48,7 @@ ConvolutionWindow tighten(ConvolutionWindow window, const Shape& input, const Sh
 /// bias [K]; the result is [N, K, spatial...].
 struct Convolution {
   static constexpr std::string_view name = "convolution";
+  static constexpr bool channels_last = true;
   ConvolutionWindow window;
 
   bool operator==(const Convolution&) const = default;
@@ -69,6 +70,7 @@ METRONOME_CUDA_CANDIDATES(Convolution);
 /// [N, C, spatial...]. A greater result, where stride leaves the choice, is a lesser `high`.
 struct TransposedConvolution {
   static constexpr std::string_view name = "transposed_convolution";
+  static constexpr bool channels_last = true;
   ConvolutionWindow window;
 
   bool operator==(const TransposedConvolution&) const = default;
@@ -88,6 +90,7 @@ METRONOME_CUDA_CANDIDATES(TransposedConvolution);
 /// a tightened window; the result is the gradient of its weight, [K, C / groups, kernel...].
 struct ConvolutionWeightGrad {
   static constexpr std::string_view name = "convolution_weight_grad";
+  static constexpr bool channels_last = true;
   ConvolutionWindow window;
 
   bool operator==(const ConvolutionWeightGrad&) const = default;

@@ -25,9 +25,10 @@
 namespace metronome {
 namespace {
 
-cuda::ConvolutionPlan plan_of(const ConvolutionSizes& s) {
+cuda::ConvolutionPlan plan_of(const ConvolutionSizes& s, bool channels_last) {
   const auto number = [](std::int64_t n) { return static_cast<int>(n); };
   cuda::ConvolutionPlan plan{};
+  plan.channels_last = channels_last;
   plan.groups = number(s.groups), plan.in = number(s.in), plan.out = number(s.out);
   for (std::size_t d = 0; d < 3; ++d) {
     plan.input[d] = number(s.input[d]), plan.kernel[d] = number(s.kernel[d]);
@@ -47,10 +48,11 @@ constexpr std::uintptr_t kLibraryAlignment = 16;
 /// The problem for a library; nothing where none computes it: without elements, where elements of
 /// the input are left out that a stride would have reached, or where a weight's gradient is asked
 /// for and the zeros before and behind differ, of which cuDNN 9.19 makes other numbers (on an
-/// H200).
+/// H200). `asked`: the query or the launch.
+template <class Asked>
 std::optional<ConvolutionProblem> problem_of(ComputedTensor makes, const ConvolutionWindow& window,
                                              const Type& x, const Type& weight, const Type& y,
-                                             bool tf32) {
+                                             const Asked& asked) {
   if (x.numel() == 0 || weight.numel() == 0 || y.numel() == 0) return std::nullopt;
   ConvolutionProblem problem{.makes = makes,
                              .element = y.element,
@@ -62,7 +64,8 @@ std::optional<ConvolutionProblem> problem_of(ComputedTensor makes, const Convolu
                              .high = window.high,
                              .dilation = window.dilation,
                              .groups = window.groups,
-                             .tf32 = tf32 && y.element == f32};
+                             .tf32 = asked.tf32 && y.element == f32,
+                             .channels_last = asked.channels_last};
   for (std::size_t d = 0; d < window.stride.size(); ++d) {
     if (window.low[d] < 0) return std::nullopt;
     // Libraries, too, leave out elements beyond the last window.
@@ -83,8 +86,10 @@ constexpr std::int64_t kMostParts = 32;
 
 /// Parts of a weight's gradient, each of every n-th image; 1 where sums are short. A library's
 /// engine may give each element of a weight to one thread, which adds up all images and places:
-/// then few threads run where weights are small, and each rounds very often.
+/// then few threads run where weights are small, and each rounds very often. Images' channels
+/// are no neighbours if they lie last: then there is one part.
 std::int64_t parts_of(const ConvolutionProblem& p) {
+  if (p.channels_last) return 1;
   const std::int64_t images = p.x[0];
   const std::int64_t products = images * numel(Shape(p.y.begin() + 2, p.y.end()));
   std::int64_t parts = 1;
@@ -142,9 +147,9 @@ bool by_library(const CudaLaunch& l) {
 template <class T>
 void record_channel_bias(const CudaLaunch& l) {
   const Type& d = l.outputs[0];
+  const std::int64_t points = l.channels_last ? 1 : d.numel() / (d.shape[0] * d.shape[1]);
   l.commands.launch(
-      cuda::AddChannelBias<T>{l.out<T>(0), l.in<T>(2), d.shape[1],
-                              d.numel() / (d.shape[0] * d.shape[1]), d.numel(), l.watch},
+      cuda::AddChannelBias<T>{l.out<T>(0), l.in<T>(2), d.shape[1], points, d.numel(), l.watch},
       spread(d.numel(), 256, l.device));
 }
 
@@ -196,7 +201,7 @@ template <class T, template <class> class Kernel>
 void record_channels(const ConvolutionSizes& sizes, std::int64_t channels, std::int64_t sources,
                      std::int64_t places, const CudaLaunch& l) {
   constexpr int kThreads = 128;
-  const cuda::ConvolutionPlan plan = plan_of(sizes);
+  const cuda::ConvolutionPlan plan = plan_of(sizes, l.channels_last);
   const auto of_source = static_cast<std::int64_t>(plan.taps() * cuda::kChannels * sizeof(T));
   const std::int64_t chunk = std::min(sources, std::int64_t{kSharedBytes} / of_source);
   const cuda::Index sets = sizes.groups * ceil_div(channels, cuda::kChannels);
@@ -232,27 +237,27 @@ void record_weight_grad(const ConvolutionSizes& sizes, const CudaLaunch& l) {
   const std::int64_t count = l.outputs[0].numel();
   const int team = team_of_weight(count, sizes.images * sizes.places());
   const int threads = block_for(count, team), teams = threads / team;
-  l.commands.launch(
-      cuda::ConvolutionWeightGrad<T>{l.in<T>(0), l.in<T>(1), l.out<T>(0), plan_of(sizes),
-                                     sizes.images, count, team, l.watch},
-      {.blocks = std::min(ceil_div(count, teams), kMostBlocks),
-       .threads = threads,
-       .shared_bytes = cuda::team_bytes(1, sizeof(T))});
+  l.commands.launch(cuda::ConvolutionWeightGrad<T>{l.in<T>(0), l.in<T>(1), l.out<T>(0),
+                                                   plan_of(sizes, l.channels_last), sizes.images,
+                                                   count, team, l.watch},
+                    {.blocks = std::min(ceil_div(count, teams), kMostBlocks),
+                     .threads = threads,
+                     .shared_bytes = cuda::team_bytes(1, sizeof(T))});
 }
 
 }  // namespace
 
 std::vector<Candidate> candidates(const Convolution& op, const CudaQuery& q) {
   return candidates_of(
-      problem_of(ComputedTensor::y, op.window, q.inputs[0], q.inputs[1], q.outputs[0], q.tf32), q);
+      problem_of(ComputedTensor::y, op.window, q.inputs[0], q.inputs[1], q.outputs[0], q), q);
 }
 
 void record(const Convolution& op, const CudaLaunch& l) {
   if (l.outputs[0].numel() == 0) return;
   if (by_library(l)) {
     return record_call(
-        *problem_of(ComputedTensor::y, op.window, l.inputs[0], l.inputs[1], l.outputs[0], l.tf32),
-        l, l.input_data[0], l.input_data[1], l.output_data[0]);
+        *problem_of(ComputedTensor::y, op.window, l.inputs[0], l.inputs[1], l.outputs[0], l), l,
+        l.input_data[0], l.input_data[1], l.output_data[0]);
   }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.inputs[0].shape, l.inputs[1].shape, l.outputs[0].shape);
@@ -261,15 +266,15 @@ void record(const Convolution& op, const CudaLaunch& l) {
 
 std::vector<Candidate> candidates(const TransposedConvolution& op, const CudaQuery& q) {
   return candidates_of(
-      problem_of(ComputedTensor::x, op.window, q.outputs[0], q.inputs[1], q.inputs[0], q.tf32), q);
+      problem_of(ComputedTensor::x, op.window, q.outputs[0], q.inputs[1], q.inputs[0], q), q);
 }
 
 void record(const TransposedConvolution& op, const CudaLaunch& l) {
   if (l.outputs[0].numel() == 0) return;
   if (by_library(l)) {
     return record_call(
-        *problem_of(ComputedTensor::x, op.window, l.outputs[0], l.inputs[1], l.inputs[0], l.tf32),
-        l, l.output_data[0], l.input_data[1], l.input_data[0]);
+        *problem_of(ComputedTensor::x, op.window, l.outputs[0], l.inputs[1], l.inputs[0], l), l,
+        l.output_data[0], l.input_data[1], l.input_data[0]);
   }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.outputs[0].shape, l.inputs[1].shape, l.inputs[0].shape);
@@ -278,16 +283,15 @@ void record(const TransposedConvolution& op, const CudaLaunch& l) {
 
 std::vector<Candidate> candidates(const ConvolutionWeightGrad& op, const CudaQuery& q) {
   return candidates_of(
-      problem_of(ComputedTensor::weight, op.window, q.inputs[0], q.outputs[0], q.inputs[1], q.tf32),
-      q);
+      problem_of(ComputedTensor::weight, op.window, q.inputs[0], q.outputs[0], q.inputs[1], q), q);
 }
 
 void record(const ConvolutionWeightGrad& op, const CudaLaunch& l) {
   if (l.inputs[0].numel() == 0) return l.commands.zero(l.output_data[0], l.outputs[0].bytes());
   if (by_library(l)) {
-    return record_weight_call(*problem_of(ComputedTensor::weight, op.window, l.inputs[0],
-                                          l.outputs[0], l.inputs[1], l.tf32),
-                              l);
+    return record_weight_call(
+        *problem_of(ComputedTensor::weight, op.window, l.inputs[0], l.outputs[0], l.inputs[1], l),
+        l);
   }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.inputs[0].shape, l.outputs[0].shape, l.inputs[1].shape);

@@ -7,6 +7,9 @@
 //   ...WeightGrad       a team of threads for each element of the weight: it shares out all images
 //                       and places, and joins its sums in a tree
 //
+// Channels may lie last in all tensors: `ConvolutionPlan::channels_last`, in the steps from one
+// channel, place or tap to the next.
+//
 // The transposed form looks for the kernel's elements that lie on an element of the input. They are
 // `next` apart, so most of the kernel is never looked at if the stride is large. JoinWeightGrad and
 // AddChannelBias finish what a library's kernels leave.
@@ -26,10 +29,19 @@ struct ConvolutionPlan {
   /// From one element of the kernel that lies on an element of the input to the next, and by how
   /// many places less.
   int next[3], back[3];
+  bool channels_last;  ///< images [N, spatial..., C], the weight [K, kernel..., C]
 
   METRONOME_DEVICE Index points() const { return Index(input[0]) * input[1] * input[2]; }
   METRONOME_DEVICE Index taps() const { return Index(kernel[0]) * kernel[1] * kernel[2]; }
   METRONOME_DEVICE Index places() const { return Index(output[0]) * output[1] * output[2]; }
+  /// From one channel, and from one place, to the next in an image of so many.
+  METRONOME_DEVICE Index channel_step(Index places_of_image) const {
+    return channels_last ? 1 : places_of_image;
+  }
+  METRONOME_DEVICE Index place_step(Index channels) const { return channels_last ? channels : 1; }
+  /// The same in one output's weight.
+  METRONOME_DEVICE Index weight_step() const { return channels_last ? 1 : taps(); }
+  METRONOME_DEVICE int tap_step() const { return channels_last ? in : 1; }
   /// The input's element, in dimension d, under the kernel's element j at place o.
   METRONOME_DEVICE int under(int d, int o, int j) const {
     return o * stride[d] + j * dilation[d] - low[d];
@@ -86,7 +98,7 @@ template <class T>
 struct ChannelWeights {
   const T* from;
   Index channel_step, source_step;
-  int taps;
+  int tap_step, taps;
 };
 
 /// Some of them in shared memory, the set's channels side by side.
@@ -106,7 +118,7 @@ struct DirectWeights {
   int last;  ///< channel of the set
 
   METRONOME_DEVICE T at(int tap, int channel) const {
-    return all.from[(channel < last ? channel : last) * all.channel_step + tap];
+    return all.from[(channel < last ? channel : last) * all.channel_step + tap * all.tap_step];
   }
   METRONOME_DEVICE void next_source() { all.from += all.source_step; }
 };
@@ -130,9 +142,10 @@ METRONOME_DEVICE void for_weights(Context& c, const ChannelWeights<T>& weights, 
     for (int i = c.thread(); i < count; i += c.threads()) {
       const int channel = i % kChannels, tap_of_all = i / kChannels;
       const int source = tap_of_all / weights.taps, tap = tap_of_all - source * weights.taps;
-      stage[i] = channel < channels ? weights.from[channel * weights.channel_step +
-                                                   (begin + source) * weights.source_step + tap]
-                                    : T(0);
+      stage[i] = channel < channels
+                     ? weights.from[channel * weights.channel_step +
+                                    (begin + source) * weights.source_step + tap * weights.tap_step]
+                     : T(0);
     }
     c.barrier();
     if (adds) add(StagedWeights<T>{stage, weights.taps}, begin, end);
@@ -160,6 +173,8 @@ struct ChannelBlocks {
                             const Make& make) const {
     const int sets = plan.groups * ((channels + kChannels - 1) / kChannels);
     const Index points = Index(size[0]) * size[1] * size[2];
+    const Index channel_step = plan.channel_step(points);
+    const Index place_step = plan.place_step(Index(plan.groups) * channels);
     for (Index block = c.block(); block < blocks; block += c.blocks()) {
       const Index tile = quotient(block, sets);
       const ChannelSet set(static_cast<int>(block - tile * sets), channels);
@@ -174,11 +189,12 @@ struct ChannelBlocks {
       }
       make(spot, set, real, total);
       if (!real) continue;
-      const Index first = spot.image * plan.groups * channels + set.group * channels + set.first;
-      T* const y = to + first * points + (place - spot.image * points);
+      T* const y = to + spot.image * plan.groups * channels * points +
+                   Index(set.group * channels + set.first) * channel_step +
+                   (place - spot.image * points) * place_step;
       METRONOME_UNROLL
       for (int k = 0; k < kChannels; ++k) {
-        if (k < set.count) y[k * points] = watch_number(c, watch, total[k]);
+        if (k < set.count) y[k * channel_step] = watch_number(c, watch, total[k]);
       }
     }
   }
@@ -198,10 +214,11 @@ struct Convolution {
         c, plan.out, plan.output,
         [&](const ConvolutionSpot& spot, const ChannelSet& set, bool real, T(&total)[kChannels]) {
           const Index first = Index(set.group) * plan.out + set.first;
-          const ChannelWeights<T> weights{of.weight + first * plan.in * taps, plan.in * taps, taps,
+          const ChannelWeights<T> weights{of.weight + first * plan.in * taps, plan.in * taps,
+                                          plan.weight_step(), plan.tap_step(),
                                           static_cast<int>(taps)};
-          const T* const image =
-              of.from + (spot.image * plan.groups + set.group) * plan.in * plan.points();
+          const T* const image = of.from + spot.image * plan.groups * plan.in * plan.points() +
+                                 Index(set.group) * plan.in * plan.channel_step(plan.points());
           for_weights(c, weights, set.count, plan.in, of.chunk, real,
                       [&](auto staged, int begin, int end) {
                         add(spot, image, staged, begin, end, total);
@@ -213,9 +230,11 @@ struct Convolution {
   METRONOME_DEVICE void add(const ConvolutionSpot& spot, const T* image, Weights weights, int begin,
                             int end, T (&total)[kChannels]) const {
     const ConvolutionPlan& plan = of.plan;
+    const Index channel_step = plan.channel_step(plan.points());
+    const Index place_step = plan.place_step(Index(plan.groups) * plan.in);
     METRONOME_ROLLED
     for (int channel = begin; channel < end; ++channel) {
-      const T* const from = image + channel * plan.points();
+      const T* const from = image + channel * channel_step;
       METRONOME_ROLLED
       for (int a = 0; a < plan.kernel[0]; ++a) {
         const int z = plan.under(0, spot.at[0], a);
@@ -224,13 +243,13 @@ struct Convolution {
         for (int b = 0; b < plan.kernel[1]; ++b) {
           const int v = plan.under(1, spot.at[1], b);
           if (v < 0 || v >= plan.input[1]) continue;
-          const T* const row = from + (Index(z) * plan.input[1] + v) * plan.input[2];
+          const T* const row = from + (Index(z) * plan.input[1] + v) * plan.input[2] * place_step;
           const int tap = (a * plan.kernel[1] + b) * plan.kernel[2];
           METRONOME_ROLLED
           for (int e = 0; e < plan.kernel[2]; ++e) {
             const int u = plan.under(2, spot.at[2], e);
             if (u < 0 || u >= plan.input[2]) continue;
-            const T number = row[u];
+            const T number = row[u * place_step];
             METRONOME_UNROLL
             for (int k = 0; k < kChannels; ++k) {
               total[k] = fma_of(number, weights.at(tap + e, k), total[k]);
@@ -256,11 +275,12 @@ struct TransposedConvolution {
     of.run(
         c, plan.in, plan.input,
         [&](const ConvolutionSpot& spot, const ChannelSet& set, bool real, T(&total)[kChannels]) {
-          const Index first = Index(set.group) * plan.out * plan.in + set.first;
-          const ChannelWeights<T> weights{of.weight + first * taps, taps, plan.in * taps,
-                                          static_cast<int>(taps)};
-          const T* const image =
-              of.from + (spot.image * plan.groups + set.group) * plan.out * plan.places();
+          const Index output = Index(set.group) * plan.out;
+          const ChannelWeights<T> weights{
+              of.weight + output * plan.in * taps + set.first * plan.weight_step(),
+              plan.weight_step(), plan.in * taps, plan.tap_step(), static_cast<int>(taps)};
+          const T* const image = of.from + spot.image * plan.groups * plan.out * plan.places() +
+                                 output * plan.channel_step(plan.places());
           for_weights(c, weights, set.count, plan.out, of.chunk, real,
                       [&](auto staged, int begin, int end) {
                         add(spot, image, staged, begin, end, total);
@@ -289,9 +309,11 @@ struct TransposedConvolution {
                             int end, T (&total)[kChannels]) const {
     const ConvolutionPlan& plan = of.plan;
     const Taps planes = taps(0, spot.at[0]), rows = taps(1, spot.at[1]), line = taps(2, spot.at[2]);
+    const Index channel_step = plan.channel_step(plan.places());
+    const Index place_step = plan.place_step(Index(plan.groups) * plan.out);
     METRONOME_ROLLED
     for (int source = begin; source < end; ++source) {
-      const T* const from = image + source * plan.places();
+      const T* const from = image + source * channel_step;
       int z = planes.place;
       METRONOME_ROLLED
       for (int a = planes.first; a < plan.kernel[0] && z >= 0; a += plan.next[0]) {
@@ -304,7 +326,8 @@ struct TransposedConvolution {
           const int at = v;
           v -= plan.back[1];
           if (at >= plan.output[1]) continue;
-          const T* const row = from + (Index(plane) * plan.output[1] + at) * plan.output[2];
+          const T* const row =
+              from + (Index(plane) * plan.output[1] + at) * plan.output[2] * place_step;
           const int tap = (a * plan.kernel[1] + b) * plan.kernel[2];
           int u = line.place;
           METRONOME_ROLLED
@@ -312,7 +335,7 @@ struct TransposedConvolution {
             const int here = u;
             u -= plan.back[2];
             if (here >= plan.output[2]) continue;
-            const T number = row[here];
+            const T number = row[here * place_step];
             METRONOME_UNROLL
             for (int k = 0; k < kChannels; ++k) {
               total[k] = fma_of(number, weights.at(tap + e, k), total[k]);
@@ -355,17 +378,21 @@ struct ConvolutionWeightGrad {
 
   METRONOME_DEVICE void add(const Team& team, Index i, T (&total)[kTogether]) const {
     // The first two dimensions of a weight [groups x out, in, kernel...] stand for an image's.
-    const ConvolutionSpot tap(i, plan.in, plan.kernel);
+    const ConvolutionSpot tap(plan.channels_last ? declared(i) : i, plan.in, plan.kernel);
     const Index k = tap.image, group = quotient(k, plan.out);
     const Index channel = group * plan.in + tap.channel;
-    const Index places = plan.places();
+    const Index places = plan.places(), points = plan.points();
+    const Index channels = Index(plan.groups) * plan.in, outputs = Index(plan.groups) * plan.out;
+    const Index x_step = plan.place_step(channels), g_step = plan.place_step(outputs);
+    const T* const of_channel = x + channel * plan.channel_step(points);
+    const T* const of_output = g + k * plan.channel_step(places);
     // `walk` asks for one after the other.
     ConvolutionSpot spot(team.rank, 1, plan.output);
     const ConvolutionSpot step(team.size, 1, plan.output);
     walk<T>(
         team.rank, team.size, images * places,
         [&](Index at) {
-          Index from = spot.image * plan.groups * plan.in + channel;
+          Index from = 0;
           bool inside = true;
           METRONOME_UNROLL
           for (int d = 0; d < 3; ++d) {
@@ -377,9 +404,16 @@ struct ConvolutionWeightGrad {
           spot.add(step, plan.output);
           if (!inside) return T(0);
           const Index place = at - image * places;
-          return x[from] * g[(image * plan.groups * plan.out + k) * places + place];
+          return of_channel[image * channels * points + from * x_step] *
+                 of_output[image * outputs * places + place * g_step];
         },
         [&](int turn, Index, T v) { total[turn] += v; });
+  }
+
+  /// The place in a weight as it is declared of element i of one whose channels lie last.
+  METRONOME_DEVICE Index declared(Index i) const {
+    const Index tap = quotient(i, plan.in), taps = plan.taps(), output = quotient(tap, taps);
+    return (output * plan.in + (i - tap * plan.in)) * taps + (tap - output * taps);
   }
 };
 
@@ -403,7 +437,8 @@ struct JoinWeightGrad {
   }
 };
 
-/// d [images, channels, points] += bias [channels]: behind a library's convolution.
+/// d [images, channels, points] += bias [channels]: behind a library's convolution. Each place is
+/// an image of one point if channels lie last.
 template <class T>
 struct AddChannelBias {
   static constexpr const char* name = "add_channel_bias";

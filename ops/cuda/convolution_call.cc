@@ -43,6 +43,7 @@ std::string to_string(const ConvolutionProblem& p) {
   add("dilation", p.dilation, 1);
   if (p.groups != 1) text += fmt::format(", {} groups", p.groups);
   if (p.tf32) text += ", tf32";
+  if (p.channels_last) text += ", channels last";
   return text;
 }
 

@@ -14,7 +14,7 @@
 
 namespace metronome {
 
-/// One of x, weight and y is made of the other two. All are dense and row-major; there is no bias.
+/// One of x, weight and y is made of the other two. All are dense; there is no bias.
 struct ConvolutionProblem {
   enum class ComputedTensor : std::uint8_t { y, x, weight };
   ComputedTensor makes = ComputedTensor::y;
@@ -25,6 +25,8 @@ struct ConvolutionProblem {
   Shape stride, low, high, dilation;  ///< of each spatial dimension; low and high 0 or more
   std::int64_t groups = 1;
   bool tf32 = false;  ///< products rounded to TF32: only by the user's explicit choice
+  /// All three are stored [.., spatial..., channels]; else row-major.
+  bool channels_last = false;
 
   bool operator==(const ConvolutionProblem&) const = default;
 };

@@ -37,6 +37,7 @@ struct CudaQuery {
   const DeviceProperties& device;
   const Libraries& libraries;
   bool tf32 = false;
+  bool channels_last = false;  ///< as of a launch
 };
 
 /// Device memory for what a rule knows when it is bound (tables of pointers, constants).
@@ -63,6 +64,9 @@ struct CudaLaunch {
   cuda::Watch watch = {};
   cuda::Lookups lookups = {};
   bool tf32 = false;
+  /// True where tensors of three dimensions or more, [N, C, spatial...] by their types, are stored
+  /// as [N, spatial..., C]; asked of ops with `ChannelsLastRule` alone.
+  bool channels_last = false;
 
   template <class T>
   const T* in(std::size_t i) const {
@@ -73,6 +77,12 @@ struct CudaLaunch {
     return static_cast<T*>(output_data[i]);
   }
 };
+
+/// The channels of an image [N, C, spatial...] that lie side by side: all where they are stored
+/// last, else 1.
+inline std::int64_t inner_channels(const CudaLaunch& launch, const Type& image) {
+  return launch.channels_last ? image.shape[1] : 1;
+}
 
 /// Calls f with a null pointer of the type that kernels use for an element: float, double, int,
 /// long long, bool, BFloat16, Float16.

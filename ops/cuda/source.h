@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/ir/group.h"
+#include "graph/compounds/group.h"
 #include "graph/ir/type.h"
 
 namespace metronome {

@@ -1,7 +1,7 @@
-// Rules of fused groups (graph/ir/group.h) that belong to back ends.
+// Rules of fused groups (graph/compounds/group.h) that belong to back ends.
 #pragma once
 
-#include "graph/ir/group.h"
+#include "graph/compounds/group.h"
 #include "ops/rules/rules.h"
 
 namespace metronome {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/ir/group.h"
+#include "graph/compounds/group.h"
 #include "graph/ir/type.h"
 #include "ops/expr/function.h"
 #include "ops/rules/rules.h"

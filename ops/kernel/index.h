@@ -20,6 +20,20 @@ METRONOME_DEVICE Index quotient(Index i, Index d) {
   return i / d;
 }
 
+/// The place of an element of planes [planes, depth, height, width, inner]: `inner` is the number
+/// of channels where those are stored last, and 1 where each has planes of its own.
+struct PlacedIn {
+  Index plane, d, h, w, channel;
+
+  METRONOME_DEVICE PlacedIn(Index i, Index inner, Index depth, Index height, Index width) {
+    const Index point = inner == 1 ? i : quotient(i, inner);
+    const Index row = quotient(point, width), slab = quotient(row, height);
+    channel = i - point * inner;
+    plane = quotient(slab, depth);
+    d = slab - plane * depth, h = row - slab * height, w = point - row * width;
+  }
+};
+
 /// How many bits are set, and which is the lowest that is.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 METRONOME_DEVICE int bit_count(unsigned bits) { return __popc(bits); }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/ir/batch.h"
+#include "graph/compounds/batch.h"
 #include "graph/ir/op.h"
 #include "graph/ir/structural.h"
 #include "ops/rules/rules.h"
@@ -107,7 +107,8 @@ METRONOME_RULES(AverageUpdate);
 METRONOME_CANDIDATES(AverageUpdate);
 METRONOME_RULES(AverageWeight);
 
-/// Several updates of one kind (graph/ir/group.h), by one kernel over all of their parameters.
+/// Several updates of one kind (graph/compounds/group.h), by one kernel over all of their
+/// parameters.
 void record(const Batch& batch, const CudaLaunch& launch);
 
 }  // namespace metronome

@@ -3,9 +3,9 @@
 #include <span>
 #include <vector>
 
-#include "graph/ir/batch.h"
+#include "graph/compounds/batch.h"
+#include "graph/compounds/group.h"
 #include "graph/ir/error.h"
-#include "graph/ir/group.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/units.h"
 #include "ops/optimizer_updates/optimizer_updates.h"

@@ -36,6 +36,7 @@ struct Averaging {
 /// is zero. Sums in f64, in one order.
 struct AvgPool {
   static constexpr std::string_view name = "avg_pool";
+  static constexpr bool channels_last = true;
   Averaging averaging;
 
   bool operator==(const AvgPool&) const = default;
@@ -51,6 +52,7 @@ METRONOME_CANDIDATES(AvgPool);
 /// Operand: gradient [N, C, windows...]; result [N, C, size...].
 struct AvgPoolGrad {
   static constexpr std::string_view name = "avg_pool_grad";
+  static constexpr bool channels_last = true;
   static constexpr bool differentiable = false;
   Averaging averaging;
   Spatial size;  ///< of the pooled operand
@@ -68,6 +70,7 @@ METRONOME_CANDIDATES(AvgPoolGrad);
 /// `in` averages the elements from floor(o in / out) to before ceil((o + 1) in / out).
 struct AdaptiveAvgPool {
   static constexpr std::string_view name = "adaptive_avg_pool";
+  static constexpr bool channels_last = true;
   Spatial out;  ///< sizes of the result
 
   bool operator==(const AdaptiveAvgPool&) const = default;
@@ -83,6 +86,7 @@ METRONOME_CANDIDATES(AdaptiveAvgPool);
 /// Operand: gradient [N, C, out...]; result [N, C, size...].
 struct AdaptiveAvgPoolGrad {
   static constexpr std::string_view name = "adaptive_avg_pool_grad";
+  static constexpr bool channels_last = true;
   static constexpr bool differentiable = false;
   Spatial size;  ///< of the pooled operand
 

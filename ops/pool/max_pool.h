@@ -19,6 +19,7 @@ namespace metronome {
 /// alone.
 struct MaxPool {
   static constexpr std::string_view name = "max_pool";
+  static constexpr bool channels_last = true;
   static constexpr int saved = 1;
   Windows windows;
 
@@ -37,6 +38,7 @@ METRONOME_CANDIDATES(MaxPool);
 /// winner in the padding wins nothing.
 struct MaxPoolGrad {
   static constexpr std::string_view name = "max_pool_grad";
+  static constexpr bool channels_last = true;
   static constexpr bool differentiable = false;
   Windows windows;
   Spatial size;  ///< of the pooled operand

@@ -50,8 +50,10 @@ void record_max(const MaxPool& op, const CudaLaunch& l) {
   if (results.numel() == 0) return;
   const Windows3 windows =
       windows_along<cuda::PoolWindows>(op.windows, l.inputs[0].shape, results.shape);
-  if (const auto halves =
-          halves_of<T>(windows, results, l.input_data[0], l.output_data[0], l.output_data[1])) {
+  const auto halves = l.channels_last ? std::nullopt
+                                      : halves_of<T>(windows, results, l.input_data[0],
+                                                     l.output_data[0], l.output_data[1]);
+  if (halves) {
     l.commands.launch(cuda::HalvesMaxPool<T>{l.in<typename Halves::Elements>(0),
                                              l.out<typename Halves::Results>(0),
                                              l.out<typename Halves::Winners>(1), *halves, l.watch},
@@ -60,7 +62,7 @@ void record_max(const MaxPool& op, const CudaLaunch& l) {
   }
   const auto& [depth, height, width] = windows;
   l.commands.launch(cuda::MaxPool<T>{l.in<T>(0), l.out<T>(0), l.out<int>(1), depth, height, width,
-                                     results.numel(), l.watch},
+                                     inner_channels(l, results), results.numel(), l.watch},
                     spread(results.numel(), kPoolThreads, l.device));
 }
 
@@ -71,8 +73,10 @@ void record_max_grad(const MaxPoolGrad& op, const CudaLaunch& l) {
   if (elements.numel() == 0) return;
   const Windows3 windows =
       windows_along<cuda::PoolWindows>(op.windows, elements.shape, results.shape);
-  if (const auto halves =
-          halves_of<T>(windows, results, l.output_data[0], l.input_data[0], l.input_data[1])) {
+  const auto halves = l.channels_last ? std::nullopt
+                                      : halves_of<T>(windows, results, l.output_data[0],
+                                                     l.input_data[0], l.input_data[1]);
+  if (halves) {
     l.commands.launch(
         cuda::HalvesMaxPoolGrad<T>{l.in<typename Halves::Results>(0),
                                    l.in<typename Halves::Winners>(1),
@@ -81,9 +85,10 @@ void record_max_grad(const MaxPoolGrad& op, const CudaLaunch& l) {
     return;
   }
   const auto& [depth, height, width] = windows;
-  l.commands.launch(cuda::MaxPoolGrad<T>{l.in<T>(0), l.in<int>(1), l.out<T>(0), depth, height,
-                                         width, elements.numel(), l.watch},
-                    spread(elements.numel(), kPoolThreads, l.device));
+  l.commands.launch(
+      cuda::MaxPoolGrad<T>{l.in<T>(0), l.in<int>(1), l.out<T>(0), depth, height, width,
+                           inner_channels(l, elements), elements.numel(), l.watch},
+      spread(elements.numel(), kPoolThreads, l.device));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Max pooling and its gradient, a thread for each result. Windows of 2 by 2 side by side, the usual
-// ones, have kernels of their own. (Averages are linear maps: ops/bands.)
+// ones, have kernels of their own where channels are not last. (Averages are linear maps:
+// ops/bands.)
 #pragma once
 
 #include "ops/kernel/index.h"
@@ -38,26 +39,25 @@ struct MaxPool {
   T* y;
   int* winner;  ///< may be null
   PoolWindows depth, height, width;
+  Index inner;  ///< channels that are stored last; else 1
   Index count;  ///< of results
   Watch watch;
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     for (Index r = first(c); r < count; r += stride(c)) {
-      const Index row = quotient(r, width.out), w = r - row * width.out;
-      const Index slab = quotient(row, height.out), h = row - slab * height.out;
-      const Index plane = quotient(slab, depth.out), d = slab - plane * depth.out;
-      const T* const from = x + plane * depth.in * height.in * width.in;
+      const PlacedIn at(r, inner, depth.out, height.out, width.out);
+      const T* const from = x + at.plane * depth.in * height.in * width.in * inner + at.channel;
       T best = Range<T>::lowest();
       Index won = -1;
       for (Index i = 0; i < depth.kernel; ++i) {
-        const Index at_d = depth.place(d, i);
+        const Index at_d = depth.place(at.d, i);
         for (Index j = 0; j < height.kernel && depth.inside(at_d); ++j) {
-          const Index at_h = height.place(h, j);
+          const Index at_h = height.place(at.h, j);
           for (Index k = 0; k < width.kernel && height.inside(at_h); ++k) {
-            const Index at_w = width.place(w, k);
+            const Index at_w = width.place(at.w, k);
             if (!width.inside(at_w)) continue;
-            const T v = from[(at_d * height.in + at_h) * width.in + at_w];
+            const T v = from[((at_d * height.in + at_h) * width.in + at_w) * inner];
             if (v > best || v != v || won < 0) {
               best = v;
               won = (i * height.kernel + j) * width.kernel + k;
@@ -78,22 +78,22 @@ struct MaxPoolGrad {
   const int* winner;
   T* dx;
   PoolWindows depth, height, width;
+  Index inner;  ///< channels that are stored last; else 1
   Index count;  ///< of results
   Watch watch;
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     for (Index r = first(c); r < count; r += stride(c)) {
-      const Index row = quotient(r, width.in), w = r - row * width.in;
-      const Index slab = quotient(row, height.in), h = row - slab * height.in;
-      const Index plane = quotient(slab, depth.in), d = slab - plane * depth.in;
+      const PlacedIn at(r, inner, depth.in, height.in, width.in);
       T sum = T(0);
-      depth.each_window(d, [&](Index of_d, Index i) {
-        height.each_window(h, [&](Index of_h, Index j) {
-          const Index line = ((plane * depth.out + of_d) * height.out + of_h) * width.out;
+      depth.each_window(at.d, [&](Index of_d, Index i) {
+        height.each_window(at.h, [&](Index of_h, Index j) {
+          const Index line = ((at.plane * depth.out + of_d) * height.out + of_h) * width.out;
           const Index taps = (i * height.kernel + j) * width.kernel;
-          width.each_window(w, [&](Index of_w, Index k) {
-            if (winner[line + of_w] == taps + k) sum += g[line + of_w];
+          width.each_window(at.w, [&](Index of_w, Index k) {
+            const Index window = (line + of_w) * inner + at.channel;
+            if (winner[window] == taps + k) sum += g[window];
           });
         });
       });

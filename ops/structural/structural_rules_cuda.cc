@@ -14,6 +14,7 @@
 #include "ops/structural/relayout.h"
 #include "ops/structural/structural_kernels.h"
 #include "ops/structural/structural_rules.h"
+#include "ops/transpose/transpose.h"
 
 namespace metronome {
 
@@ -94,6 +95,13 @@ void record(const Pack& op, const CudaLaunch& launch) {
 void record(const Relayout& op, const CudaLaunch& launch) {
   const Type& type = launch.outputs[0];
   if (type.numel() == 0) return;
+  if (op.from.blocked < 0 && op.to.blocked < 0) {
+    Transpose permuted;
+    for (std::int32_t place = 0; place < static_cast<std::int32_t>(op.shape.size()); ++place) {
+      permuted.axes.push_back(op.from.place_of(op.to.order.empty() ? place : op.to.order[place]));
+    }
+    return record(permuted, launch);
+  }
   const RelayoutTable table = relayout_table(op.from, op.to, op.shape);
   std::vector<cuda::Index> places, begins;
   for (const std::vector<std::int64_t>& of_dimension : table.places) {

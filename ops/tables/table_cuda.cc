@@ -72,15 +72,15 @@ Entry rules_of() {
   }
 }
 
-template <class... Ops, class... Compounds>
-CudaTable table_of(OpList<Ops...>, OpList<Compounds...>) {
-  return CudaTable({rules_of<Ops>()..., rules_of<Compounds>()...});
+template <class... Ops, class... OfDevices, class... Compounds>
+CudaTable table_of(OpList<Ops...>, OpList<OfDevices...>, OpList<Compounds...>) {
+  return CudaTable({rules_of<Ops>()..., rules_of<OfDevices>()..., rules_of<Compounds>()...});
 }
 
 }  // namespace
 
 const CudaTable& cuda_table() {
-  static const CudaTable table = table_of(KernelOps(), CompoundOps());
+  static const CudaTable table = table_of(KernelOps(), DeviceOps(), CompoundOps());
   return table;
 }
 

@@ -36,8 +36,8 @@ Reference find(const Op& op, const OwnOps& ops) {
   if (const OwnOp* own = ops.find(op)) return own->reference;
   Reference found = nullptr;
   const bool known = is_one_of(KernelOps(), op, found) || is_one_of(CpuOps(), op, found) ||
-                     is_one_of(ViewOps(), op, found) || is_one_of(CompositeOps(), op, found) ||
-                     is<Group>(op, found);
+                     is_one_of(DeviceOps(), op, found) || is_one_of(ViewOps(), op, found) ||
+                     is_one_of(CompositeOps(), op, found) || is<Group>(op, found);
   return known ? found : nullptr;
 }
 

@@ -40,6 +40,7 @@ struct Resizing {
 /// over two.
 struct Upsample {
   static constexpr std::string_view name = "upsample";
+  static constexpr bool channels_last = true;
   Resizing resizing;
 
   bool operator==(const Upsample&) const = default;
@@ -55,6 +56,7 @@ METRONOME_CANDIDATES(Upsample);
 /// Operand: gradient [N, C, out...]; result [N, C, size...], sums in f64, in one order.
 struct UpsampleGrad {
   static constexpr std::string_view name = "upsample_grad";
+  static constexpr bool channels_last = true;
   static constexpr bool differentiable = false;
   Resizing resizing;
   Spatial size;  ///< of the operand

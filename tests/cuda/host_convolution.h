@@ -33,7 +33,14 @@ class HostConvolution {
     for (std::int64_t n = 0; n < p.x[0]; ++n) {
       for (std::int64_t k = 0; k < p.y[1]; ++k) {
         for (std::int64_t c = 0; c < in; ++c) {
-          add(sums, n * p.y[1] + k, n * p.x[1] + k / out * in + c, k * in + c);
+          const std::int64_t channel = k / out * in + c;
+          if (p.channels_last) {
+            add(sums, {n * places(y_) * p.y[1] + k, p.y[1]},
+                {n * places(x_) * p.x[1] + channel, p.x[1]}, {k * places(kernel_) * in + c, in});
+          } else {
+            add(sums, {(n * p.y[1] + k) * places(y_), 1}, {(n * p.x[1] + channel) * places(x_), 1},
+                {(k * in + c) * places(kernel_), 1});
+          }
         }
       }
     }
@@ -54,6 +61,11 @@ class HostConvolution {
     for (std::size_t d = 0; d < spatial_; ++d) result[3 - spatial_ + d] = shape[from + d];
     return result;
   }
+  static std::int64_t places(const Each& size) { return size[0] * size[1] * size[2]; }
+  /// A channel of one image: the place of its first element, and from one to the next.
+  struct Plane {
+    std::int64_t begin, step;
+  };
   static std::int64_t index(const Each& at, const Each& size) {
     return (at[0] * size[1] + at[1]) * size[2] + at[2];
   }
@@ -75,20 +87,18 @@ class HostConvolution {
   }
 
   /// Adds up the products of one plane of y, x and the weight.
-  void add(std::vector<double>& sums, std::int64_t y, std::int64_t x, std::int64_t weight) const {
+  void add(std::vector<double>& sums, Plane y, Plane x, Plane weight) const {
     const ComputedTensor makes = command_.problem.makes;
-    const std::int64_t points = x_[0] * x_[1] * x_[2], taps = kernel_[0] * kernel_[1] * kernel_[2],
-                       places = y_[0] * y_[1] * y_[2];
     walk(y_, [&](const Each& o) {
-      const std::int64_t at_y = y * places + index(o, y_);
+      const std::int64_t at_y = y.begin + index(o, y_) * y.step;
       walk(kernel_, [&](const Each& j) {
         Each i{};
         for (int d = 0; d < 3; ++d) {
           i[d] = o[d] * stride_[d] + j[d] * dilation_[d] - low_[d];
           if (i[d] < 0 || i[d] >= x_[d]) return;
         }
-        const std::int64_t at_x = x * points + index(i, x_),
-                           at_w = weight * taps + index(j, kernel_);
+        const std::int64_t at_x = x.begin + index(i, x_) * x.step,
+                           at_w = weight.begin + index(j, kernel_) * weight.step;
         if (makes == ComputedTensor::y) {
           sums[at_y] += number(command_.x, at_x) * number(command_.weight, at_w);
         } else if (makes == ComputedTensor::x) {

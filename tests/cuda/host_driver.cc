@@ -382,7 +382,7 @@ void HostDriver::advance_stream(Stream& stream) {
   const auto finished =
       std::visit(Overloaded{[&](const Command& command) {
                               play(command);
-                              clock_ += settings_.alone_us / 1e3;
+                              pass_time(&command, settings_.alone_us);
                               return true;
                             },
                             [&](const Transfer& t) {
@@ -398,6 +398,12 @@ void HostDriver::advance_stream(Stream& stream) {
                             [&](const Launch& l) { return advance_graph(graphs_[l.graph]); }},
                  stream.work.front());
   if (finished) stream.work.pop_front();
+}
+
+/// `command`: null for a condition.
+void HostDriver::pass_time(const Command* command, double otherwise_us) {
+  const bool told = microseconds && command != nullptr;
+  clock_ += (told ? microseconds(*command) : otherwise_us) / 1e3;
 }
 
 /// False where it is of a case that was not taken.
@@ -437,7 +443,7 @@ bool HostDriver::advance_graph(Graph& graph) {
     const int node = *chosen;
     graph.ready.erase(chosen);
     if (run_node(graph, graph.nodes[node])) {
-      clock_ += settings_.in_graph_us / 1e3;
+      pass_time(std::get_if<Command>(&graph.nodes[node].work), settings_.in_graph_us);
     } else {
       ++counts_.skipped;
     }

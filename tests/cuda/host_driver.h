@@ -82,6 +82,8 @@ class HostDriver final : public CudaDriver {
   }
   /// Called with each command before it is enqueued; may throw.
   std::function<void(const Command& command, CudaStream stream)> on_enqueue;
+  /// The time that a command takes on the clock, in a graph and alone; empty: as the settings say.
+  std::function<double(const Command& command)> microseconds;
   /// Streams of callers that are being captured.
   std::set<void*> captured_streams;
   /// Tells what memory of users is page-locked.
@@ -212,6 +214,7 @@ class HostDriver final : public CudaDriver {
   template <class Condition>
   void advance_until(const Condition& condition);
   void play(const Command& command);
+  void pass_time(const Command* command, double otherwise_us);
   void capture(const Command& command, Stream& stream);
   void add_node(std::variant<Command, int> work, Stream& stream);
   bool run_node(Graph& graph, const Graph::Node& node);

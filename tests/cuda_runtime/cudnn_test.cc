@@ -163,7 +163,8 @@ class PlanningDriver final : public NullDriver {
  public:
   struct Offered {
     std::size_t engines = 0;
-    std::size_t workspace = 0;  ///< of the one that needs the most
+    std::size_t channels_last = 0;  ///< engines, if channels are last
+    std::size_t workspace = 0;      ///< of the one that needs the most
   };
   std::map<std::string, Offered> offered;
   std::map<std::string, int> prepared;  ///< how often
@@ -173,6 +174,11 @@ class PlanningDriver final : public NullDriver {
     const auto all = library_.candidates(call);
     Offered& of = const_cast<PlanningDriver*>(this)->offered[call.text()];
     of.engines = all.size();
+    ConvolutionCommand other = *call.as<ConvolutionCommand>();
+    other.problem.channels_last = true;
+    const auto last = library_.candidates(LibraryCommand(other));
+    of.channels_last = last.size();
+    for (const Candidate& c : last) of.workspace = std::max(of.workspace, c.scratch_bytes);
     for (const Candidate& c : all) of.workspace = std::max(of.workspace, c.scratch_bytes);
     return all;
   }
@@ -210,8 +216,13 @@ TEST_CASE("every convolution of the models has a plan, forward and of both gradi
         // Nothing is timed, so all are made whole.
         const bool in_parts = problem.find(" groups") != std::string::npos;
         CHECK((driver->prepared[problem] > 0) != in_parts);
+        if (!in_parts) {
+          CHECK(of.channels_last > 0);
+          CHECK(of.channels_last <= 8);
+        }
         parted += in_parts;
-        fmt::print("{} {}: {}: {} engines, at most {:.1f} MiB\n", name, scale, problem, of.engines,
+        fmt::print("{} {}: {}: {} engines, {} if channels are last, at most {:.1f} MiB\n", name,
+                   scale, problem, of.engines, of.channels_last,
                    static_cast<double>(of.workspace) / (1 << 20));
         ++made[problem.starts_with("f32 y") ? 0 : problem.starts_with("f32 x") ? 1 : 2];
       }
@@ -270,6 +281,12 @@ TEST_CASE("one, two and three dimensions, f64, groups, strides, dilations, TF32"
                                                  .high = {0, 0, 0},
                                                  .dilation = {1, 1, 1}}};
   CHECK(offers(volume) > 0);
+  for (ConvolutionCommand last : {plain(), other, line, volume}) {
+    last.problem.channels_last = true;
+    CHECK(offers(last) > 0);
+    last.problem.element = f64;
+    CHECK(offers(last) > 0);
+  }
 }
 
 TEST_CASE("an engine is known again by its words, and refused where it does not serve" *

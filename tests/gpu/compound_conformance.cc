@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "graph/check/verify.h"
-#include "graph/ir/batch.h"
-#include "graph/ir/group.h"
+#include "graph/compounds/batch.h"
+#include "graph/compounds/group.h"
 #include "graph/passes/batch.h"
 #include "graph/passes/fuse.h"
 #include "graph/passes/lower.h"

@@ -154,6 +154,7 @@ bool CaseLimits::hold(const Case& c) const { return largest_operand(c) <= elemen
 std::vector<OpCheck> all_op_checks(const CaseLimits& limits) {
   std::vector<OpCheck> checks;
   add_checks(KernelOps{}, limits, checks);
+  add_checks(DeviceOps{}, limits, checks);
   add_checks(ViewOps{}, limits, checks);
   add_checks(CompositeOps{}, limits, checks);
   checks.push_back({"batch", check_batches});

@@ -3,9 +3,15 @@
 
 #include <vector>
 
+#include "graph/compounds/channels_last.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"
+#include "ops/batch_norm/batch_norm.h"
+#include "ops/convolution/convolution.h"
+#include "ops/pool/avg_pool.h"
+#include "ops/pool/max_pool.h"
 #include "ops/rules/case.h"
+#include "ops/upsample/upsample.h"
 
 namespace metronome {
 
@@ -338,6 +344,35 @@ struct CasesOf<AccumulateIf> {
 template <>
 struct CasesOf<StopGradient> {
   static std::vector<Case> cases() { return {structural::on_tensors(StopGradient{}, {7, 13}, 1)}; }
+};
+
+/// All cases with images of the ops that run channels last, on operands stored so.
+template <>
+struct CasesOf<ChannelsLast> {
+  template <class Op>
+  static void add(std::vector<Case>& cases) {
+    for (Case& c : Op::cases()) {
+      Types types;
+      for (const CaseInput& input : c.inputs) types.push_back(input.type);
+      std::size_t rank = 0;
+      for (const Type& type : types) rank = std::max(rank, type.shape.size());
+      const auto laid = lay_out_channels_last(c.op, types, channels_last(rank));
+      if (!laid) continue;
+      const Types stored = stored_types(types);
+      for (std::size_t i = 0; i < stored.size(); ++i) c.inputs[i].type = stored[i];
+      cases.push_back(
+          {std::string(c.op->name()) + ", " + c.name, laid->op, c.inputs, c.sums, false});
+    }
+  }
+  static std::vector<Case> cases() {
+    std::vector<Case> cases;
+    add<Convolution>(cases), add<TransposedConvolution>(cases), add<ConvolutionWeightGrad>(cases);
+    add<BatchNorm>(cases), add<BatchNormGrad>(cases), add<BatchNormEvaluate>(cases);
+    add<MaxPool>(cases), add<MaxPoolGrad>(cases), add<AvgPool>(cases), add<AvgPoolGrad>(cases);
+    add<AdaptiveAvgPool>(cases), add<AdaptiveAvgPoolGrad>(cases);
+    add<Upsample>(cases), add<UpsampleGrad>(cases);
+    return cases;
+  }
 };
 
 }  // namespace metronome

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 #include "executor/cuda/capture/cuda_replay.h"
@@ -11,7 +12,10 @@
 #include "executor/cuda/driver/driver.h"
 #include "executor/cuda/program/cuda_kernels.h"
 #include "executor/cuda/program/device_state.h"
+#include "executor/engine/plan_nodes.h"
+#include "graph/compounds/channels_last.h"
 #include "graph/ir/error.h"
+#include "graph/rules/channels_last.h"
 #include "ops/cuda/table.h"
 
 namespace metronome::executor::capture {
@@ -35,6 +39,9 @@ constexpr std::size_t kBuckets[] = {1, 4, 16};
 /// microseconds, in which a device moves some MiB.
 constexpr double kSlackForFewBuckets = 1.1;
 constexpr std::size_t kBytesForFewBuckets = std::size_t{8} << 20;
+/// Operations of a convolution for each multiprocessor, from which on the layout of images may
+/// matter. Reckoned, not measured: they take two microseconds, as short as a kernel can be.
+constexpr double kFlopsForLayouts = 1e6;
 
 /// The common base of the graph and stepwise back ends.
 class CudaBackend : public Backend {
@@ -65,6 +72,20 @@ class CudaBackend : public Backend {
     return {std::begin(kBuckets), std::end(kBuckets)};
   }
 
+  /// Channels last, where a library runs the op so.
+  LayoutWishes layouts() const override {
+    if (!kernels_->run()) return {};
+    const auto wants = [this](const OpPtr& op,
+                              std::span<const Type> types) -> std::optional<Layout> {
+      if (!op->ask<ChannelsLastRule>()) return std::nullopt;
+      const Layout layout = channels_last(types[0].shape.size());
+      const auto laid_out = lay_out_channels_last(op, types, layout);
+      if (!laid_out || !is_in_library(laid_out->op, stored_types(types))) return std::nullopt;
+      return layout;
+    };
+    return {wants, kFlopsForLayouts * driver_->properties().multiprocessors};
+  }
+
   /// The fewest batches of updates that memory allows.
   std::size_t choose(std::span<const std::size_t> arenas,
                      std::optional<std::size_t> budget) const override {
@@ -92,7 +113,20 @@ class CudaBackend : public Backend {
   const CudaTable table_;
 
  private:
+  /// Whether a library offers a kernel; each op is asked about once, as libraries take long.
+  bool is_in_library(const OpPtr& op, const Types& types) const {
+    const Node node{op, {}, op->infer(types)};
+    const auto [found, fresh] = in_library_.try_emplace(describe(node, types), false);
+    if (fresh) {
+      found->second = std::ranges::any_of(
+          kernels_->candidates(node, types, {}),
+          [](const Candidate& candidate) { return candidate.maker != Maker::own; });
+    }
+    return found->second;
+  }
+
   std::unique_ptr<Kernels> kernels_;
+  mutable std::map<std::string, bool> in_library_;
 };
 
 class GraphBackend final : public CudaBackend {

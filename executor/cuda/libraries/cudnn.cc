@@ -107,9 +107,16 @@ Shape add_dimension(Shape shape, std::size_t leading, std::int64_t missing) {
   return shape;
 }
 
-Shape strides_of(const Shape& shape) {
+/// A dense tensor's. Channels, its second dimension, are neighbours where they lie last.
+Shape strides_of(const Shape& shape, bool channels_last) {
   Shape strides(shape.size(), 1);
-  for (std::size_t i = shape.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
+  std::int64_t step = channels_last ? shape[1] : 1;
+  for (std::size_t i = shape.size() - 1; i > 1; --i) {
+    strides[i] = step;
+    step *= shape[i];
+  }
+  if (!channels_last) strides[1] = std::exchange(step, step * shape[1]);
+  strides[0] = step;
   return strides;
 }
 
@@ -268,7 +275,7 @@ Cudnn::Library::OwnedDescriptor Cudnn::Library::graph_of(const ConvolutionProble
     OwnedDescriptor made = make(Kind::tensor);
     set(made, Attribute::tensor_type, AttributeType::data_type, type);
     set(made, Attribute::tensor_sizes, shape);
-    set(made, Attribute::tensor_strides, strides_of(shape));
+    set(made, Attribute::tensor_strides, strides_of(shape, problem.channels_last));
     set(made, Attribute::tensor_id, AttributeType::int64, id);
     set(made, Attribute::tensor_alignment, AttributeType::int64, kPointerAlignment);
     finalize(made, "describe a tensor");

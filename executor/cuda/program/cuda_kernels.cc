@@ -202,9 +202,15 @@ class Bench {
 
   void* allocate_filled(const Type& type) {
     blocks_.emplace_back(driver_, std::max<std::size_t>(type.bytes(), 1));
-    // Ordinary magnitudes: zeros draw less power, and so flatter a kernel.
-    if (type.element == f32) fill<float>(type);
-    if (type.element == f64) fill<double>(type);
+    // Ordinary magnitudes: zeros draw less power, and so flatter a kernel. Elements that do not
+    // float are zeros, as they may be places in another operand.
+    if (type.element == f32) {
+      fill<float>(type);
+    } else if (type.element == f64) {
+      fill<double>(type);
+    } else {
+      upload(std::vector<std::byte>(type.bytes()));
+    }
     return blocks_.back().data();
   }
   template <class T>
@@ -215,8 +221,13 @@ class Bench {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       numbers[i] = static_cast<T>((mix(blocks_.size() << 40 | i) >> 11) * 0x1p-52 - 1.0);
     }
+    upload(numbers);
+  }
+  /// To the block that was made last.
+  template <class T>
+  void upload(const std::vector<T>& numbers) {
     if (numbers.empty()) return;
-    driver_.upload(blocks_.back().data(), numbers.data(), type.bytes(), stream_);
+    driver_.upload(blocks_.back().data(), numbers.data(), numbers.size() * sizeof(T), stream_);
     driver_.synchronize(stream_);
   }
 

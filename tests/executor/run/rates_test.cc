@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "graph/ir/batch.h"
+#include "graph/compounds/batch.h"
+#include "graph/compounds/group.h"
 #include "graph/ir/error.h"
-#include "graph/ir/group.h"
 #include "graph/passes/batch.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/lower.h"

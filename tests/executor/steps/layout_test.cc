@@ -19,8 +19,9 @@ const Layout kInBlocks{{}, 1, 16};
 
 /// Products of images want their channels in blocks of 16, as convolutions will.
 void blocks(Settings& settings) {
-  settings.layouts.wants = [](const Op& op, std::span<const Type> types) -> std::optional<Layout> {
-    const bool product = op.name() == "mul" && types.size() == 2;
+  settings.layouts.wants = [](const OpPtr& op,
+                              std::span<const Type> types) -> std::optional<Layout> {
+    const bool product = op->name() == "mul" && types.size() == 2;
     if (!product || types[0].rank() != 4 || types[0].shape[3] == 1) return std::nullopt;
     return kInBlocks;
   };

@@ -1,5 +1,5 @@
 // Updates that run as one node: the printed graph after the pass, and what it keeps.
-#include "graph/ir/batch.h"
+#include "graph/compounds/batch.h"
 #include "graph/passes/batch.h"
 #include "graph/plan/schedules.h"
 
@@ -8,8 +8,8 @@
 #include <random>
 #include <set>
 
+#include "graph/compounds/group.h"
 #include "graph/emit/emitter.h"
-#include "graph/ir/group.h"
 #include "graph/plan/schedule.h"
 #include "graph/rules/batch.h"
 #include "tests/graph/after.h"

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "graph/compounds/group.h"
 #include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
-#include "graph/ir/group.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/materialize.h"
 #include "graph/passes/prune.h"

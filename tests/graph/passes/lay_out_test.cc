@@ -20,9 +20,9 @@ const Layout kInBlocks{{}, 1, 16};
 /// Sums of gradients stand for an op that wants channels in blocks.
 Settings wanting(Layout layout = kInBlocks) {
   Settings settings;
-  settings.layouts.wants = [layout](const Op& op,
+  settings.layouts.wants = [layout](const OpPtr& op,
                                     std::span<const Type> types) -> std::optional<Layout> {
-    if (op.as<Accumulate>() == nullptr || types[0].rank() != 2) return std::nullopt;
+    if (op->as<Accumulate>() == nullptr || types[0].rank() != 2) return std::nullopt;
     return layout;
   };
   return settings;
@@ -111,6 +111,20 @@ TEST_CASE("a parameter that an op wants in blocks is kept so; plans made later k
   const ir::Graph third = passes::lay_out(g, nothing);
   CHECK(third.storage(*third.find_storage("w")).layout == kInBlocks);
   CHECK(passes::lay_out(g, Settings{}).print() == g.data().print());
+}
+
+TEST_CASE("a copy into a layout is a view where no element moves") {
+  const Layout last{{0, 2, 3, 1}};
+  const auto is_view = [](const Shape& shape, const Layout& from, const Layout& to) {
+    return Relayout{shape, from, to}.alias({}).has_value();
+  };
+  CHECK(is_view({8, 20, 1, 1}, {}, last));
+  CHECK(is_view({8, 1, 5, 5}, last, {}));
+  CHECK(is_view({1, 20, 1, 5}, {{0, 2, 1, 3}}, {}));
+  CHECK_FALSE(is_view({8, 20, 1, 5}, {}, last));
+  CHECK_FALSE(is_view({8, 20, 5, 5}, {}, last));
+  CHECK_FALSE(is_view({8, 20}, {}, kInBlocks));
+  CHECK_FALSE(is_view({8, 20}, kInBlocks, {}));
 }
 
 TEST_CASE("a layout that does not fit is refused") {

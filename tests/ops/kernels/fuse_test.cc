@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "graph/check/verify.h"
+#include "graph/compounds/group.h"
 #include "graph/emit/scope.h"
-#include "graph/ir/group.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/for_mode.h"
 #include "graph/passes/lower.h"

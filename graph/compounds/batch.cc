@@ -1,4 +1,4 @@
-#include "graph/ir/batch.h"
+#include "graph/compounds/batch.h"
 
 #include <fmt/format.h>
 

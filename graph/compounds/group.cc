@@ -9,7 +9,7 @@
 // over. `feeds_` finds, for each member before the reduction, the operands of the reduction that it
 // helps to make. A slice, or an operand that is broadcast, is read at other places than the
 // element's own, and never written over.
-#include "graph/ir/group.h"
+#include "graph/compounds/group.h"
 
 #include <fmt/format.h>
 

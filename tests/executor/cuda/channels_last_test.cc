@@ -1,0 +1,223 @@
+// Images stored channels last on a device: what they compute, and when they are chosen.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/metronome.h"
+#include "graph/compounds/channels_last.h"
+#include "graph/rules/channels_last.h"
+#include "ops/cuda/convolution_call.h"
+#include "tests/aten.h"
+#include "tests/cuda/host_driver.h"
+#include "tests/doctest.h"
+#include "tests/executor/settings_of.h"
+#include "tests/executor/temporary_folder.h"
+
+namespace metronome::channels_last_test {
+namespace {
+
+// Every op that runs channels last, with gradients: an encoder, and a decoder that gives the image
+// back; a residual sum, an average over places, and a feature that leaves images.
+struct Autoencoder {
+  Autoencoder() {
+    const Value a = x.through(conv2d(8, 3, {.padding = 1})).through(batch_norm()).through(relu);
+    const Value b = a.through(max_pool2d(2)).through(conv2d(8, 3, {.padding = 1}));
+    const Value c = tanh(b + a.through(avg_pool2d(2))).through(batch_norm());
+    const Value d = c.through(conv2d(6, 1)).through(adaptive_avg_pool2d(2)).through(relu);
+    const Value e =
+        d.through(upsample({.scale_factor = 2.0})).through(conv_transpose2d(8, 3, {.padding = 1}));
+    const Value f = gelu(e).through(conv_transpose2d(3, 4, {.stride = 2, .padding = 1}));
+    const Value classes = mean(d, {2, 3}).through(linear(5));
+    graph.output("image", f);
+    graph.output("classes", classes);
+    graph.minimize(mean(square(f - x)) + mean(square(classes)), Adam{.lr = 1e-2});
+    graph.average("conv2d", {.decay = 0.9});
+  }
+  Graph graph{"autoencoder"};
+  Value x = graph.input("x", f32, {4, 3, 8, 8});
+};
+
+at::Tensor image(int step) {
+  return at::sin(at::arange(4 * 3 * 64) * 0.37 + step).reshape({4, 3, 8, 8}).to(at::kFloat);
+}
+
+Target on_host(Target target) {
+  target.driver = std::make_shared<HostDriver>();
+  return target;
+}
+Target host_graph() { return on_host(cuda_graph()); }
+Target host_stepwise() { return on_host(stepwise(cuda_device())); }
+
+/// Convolutions want channels last, whatever it takes.
+void last(Settings& settings) {
+  settings.layouts.wants = [](const OpPtr& op,
+                              std::span<const Type> types) -> std::optional<Layout> {
+    const bool convolution = op->name().find("convolution") != std::string_view::npos;
+    if (!convolution || !op->ask<ChannelsLastRule>()) return std::nullopt;
+    return channels_last(types[0].shape.size());
+  };
+}
+
+TEST_CASE("a step of images stored channels last is that of plain ones") {
+  Autoencoder model;
+  const TemporaryFolder folder;
+  const CompileOptions options{.modes = {train, evaluate}, .seed = 3, .tune = Tune::off};
+  Executable laid_out = compile(model.graph, changed<host_graph, last>(), options);
+  Executable walk = compile(model.graph, changed<host_stepwise, last>(), options);
+  Executable plain = compile(model.graph, host_graph(), options);
+  Executable libtorch = compile(model.graph, eager(), options);
+  // In training: the image in, its reconstruction out, a gradient that is spread over places in. In
+  // evaluation the first two. No weight is copied.
+  for (const PlanReport& plan : laid_out.report().plans) {
+    CHECK(plan.relayouts == (plan.mode == Mode::train ? 3 : 2));
+  }
+  CHECK(plain.report().plans[0].relayouts == 0);
+  for (int step = 0; step < 4; ++step) {
+    for (Executable* e : {&laid_out, &walk, &plain, &libtorch}) e->run({{model.x, image(step)}});
+    CHECK(at::equal(laid_out.read("image"), walk.read("image")));
+    CHECK(at::allclose(laid_out.read("image"), plain.read("image"), 1e-4, 1e-5));
+    CHECK(at::allclose(laid_out.read("classes"), libtorch.read("classes"), 1e-4, 1e-5));
+  }
+  for (const std::string& path : laid_out.storages()) {
+    CAPTURE(path);
+    CHECK(at::equal(laid_out.get(path), walk.get(path)));
+    CHECK(at::allclose(laid_out.get(path), plain.get(path), 1e-3, 1e-4));
+  }
+  // Users see plain tensors: others go on with what was saved.
+  laid_out.save(folder.file("state"));
+  plain.load(folder.file("state"));
+  for (const std::string& path : laid_out.storages()) {
+    CAPTURE(path);
+    CHECK(at::equal(laid_out.get(path), plain.get(path)));
+  }
+  for (Executable* e : {&laid_out, &plain}) e->evaluate({{model.x, image(9)}});
+  CHECK(at::allclose(laid_out.read("image"), plain.read("image"), 1e-4, 1e-5));
+}
+
+// ---- the choice ----------------------------------------------------------------------------
+
+/// Images whose layout is worth finding out on one multiprocessor: 1.2 million operations.
+struct Classifier {
+  explicit Classifier(std::int64_t width = 32) : x(graph.input("x", f32, {4, 8, 8, 8})) {
+    const Value h = x.through(conv2d(width, 3, {.padding = 1}))
+                        .through(batch_norm())
+                        .through(relu)
+                        .through(conv2d(4, 3, {.stride = 2}));
+    graph.output("y", mean(h, {2, 3}));
+    graph.minimize(mean(square(h)), Sgd{.lr = 1e-2});
+  }
+  Graph graph{"classifier"};
+  Value x;
+};
+
+/// A device of one multiprocessor on which the library's convolutions take so long in each layout,
+/// our own ones 5 ms, and all else 0.1 ms: long enough that one run of each is timed.
+Target device(double plain_us, double last_us) {
+  HostSettings settings;
+  settings.properties.multiprocessors = 1;
+  const auto driver = std::make_shared<HostDriver>(settings);
+  driver->microseconds = [=](const Command& command) {
+    const auto* call = std::get_if<LibraryCommand>(&command);
+    const auto* convolution = call != nullptr ? call->as<ConvolutionCommand>() : nullptr;
+    if (convolution != nullptr) return convolution->problem.channels_last ? last_us : plain_us;
+    const auto* kernel = std::get_if<KernelCommand>(&command);
+    return kernel != nullptr && kernel->name.find("convolution") != std::string::npos ? 5000.0
+                                                                                      : 100.0;
+  };
+  Target target = cuda_graph();
+  target.driver = driver;
+  return target;
+}
+
+std::vector<std::string> choices(const Executable& e) {
+  std::vector<std::string> texts;
+  for (const KernelChoice& choice : e.report().choices) {
+    if (choice.what == "layout of images") texts.push_back(to_string(choice));
+  }
+  return texts;
+}
+
+/// All plans' together.
+std::size_t relayouts(const Executable& e) {
+  std::size_t sum = 0;
+  for (const PlanReport& plan : e.report().plans) sum += plan.relayouts;
+  return sum;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST_CASE("channels last is chosen where a step's kernels take less time so") {
+  const Classifier model;
+  const TemporaryFolder folder;
+  const auto compiled = [&](const Target& target, const std::string& file, Tune tune) {
+    return compile(model.graph, target,
+                   {.modes = {train}, .tune = tune, .tuning_file = folder.file(file)});
+  };
+  const Executable faster = compiled(device(2000, 1000), "faster", Tune::measure);
+  CHECK(choices(faster) == Texts{"layout of images -> channels last (timed)"});
+  CHECK(relayouts(faster) == 1);
+  const std::vector<TimedCandidate>& times = faster.report().choices[0].candidates;
+  // Five convolutions and what lies between them; one relayout more.
+  REQUIRE(times.size() == 2);
+  CHECK(times[0].name == "plain");
+  CHECK(times[0].microseconds == doctest::Approx(5 * 2000 + 11 * 100));
+  CHECK(times[1].name == "channels last");
+  CHECK(times[1].microseconds == doctest::Approx(5 * 1000 + 12 * 100));
+
+  const Executable slower = compiled(device(2000, 2000), "slower", Tune::measure);
+  CHECK(choices(slower) == Texts{"layout of images -> plain (timed)"});
+  CHECK(relayouts(slower) == 0);
+
+  // The choice is kept, whatever the device is like now; without an entry all stays plain.
+  const Executable again = compiled(device(2000, 4000), "faster", Tune::file);
+  CHECK(choices(again) == Texts{"layout of images -> channels last (tuning file)"});
+  CHECK(relayouts(again) == 1);
+  CHECK(choices(compiled(device(2000, 1000), "none", Tune::file)).empty());
+  CHECK(choices(compiled(device(2000, 1000), "faster", Tune::off)).empty());
+}
+
+TEST_CASE("the layout of small images is not worth finding out") {
+  const Classifier model(8);
+  const Executable e =
+      compile(model.graph, device(2000, 1000), {.modes = {train}, .tuning_file = ""});
+  CHECK(choices(e).empty());
+  CHECK(relayouts(e) == 0);
+}
+
+TEST_CASE("a plan for evaluation keeps weights as the step that trains stores them") {
+  const Classifier model;
+  const TemporaryFolder folder;
+  const CompileOptions options{.modes = {train, evaluate}, .tuning_file = folder.file("tuning")};
+  Executable e = compile(model.graph, device(2000, 1000), options);
+  // Its convolutions follow the weights.
+  CHECK(choices(e).size() == 1);
+  CHECK(relayouts(e) == 2);
+  Executable plain = compile(model.graph, eager(), {.modes = {train, evaluate}});
+  for (const std::string& path : e.storages()) plain.set(path, e.get(path));
+  const at::Tensor x = at::sin(at::arange(4 * 8 * 64) * 0.3).reshape({4, 8, 8, 8}).to(at::kFloat);
+  for (Executable* each : {&e, &plain}) {
+    each->run({{model.x, x}});
+    each->evaluate({{model.x, x}});
+  }
+  CHECK(at::allclose(e.read("y"), plain.read("y"), 1e-4, 1e-5));
+}
+
+TEST_CASE("a step in another layout computes again within a memory budget") {
+  const Classifier model;
+  const TemporaryFolder folder;
+  CompileOptions options{.modes = {train}, .seed = 4, .tuning_file = folder.file("tuning")};
+  Executable whole = compile(model.graph, device(2000, 1000), options);
+  options.memory_budget = whole.report().arena_bytes * 96 / 100;
+  Executable less = compile(model.graph, device(2000, 1000), options);
+  CHECK(less.report().arena_bytes <= *options.memory_budget);
+  CHECK(relayouts(less) > 0);
+  const at::Tensor x = at::sin(at::arange(4 * 8 * 64) * 0.3).reshape({4, 8, 8, 8}).to(at::kFloat);
+  for (int step = 0; step < 2; ++step) {
+    for (Executable* e : {&whole, &less}) e->run({{model.x, x}});
+    CHECK(at::equal(whole.read("y"), less.read("y")));
+  }
+}
+
+}  // namespace
+}  // namespace metronome::channels_last_test
