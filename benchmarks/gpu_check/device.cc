@@ -41,6 +41,7 @@ const std::map<std::string, void (*)(Outcomes&, CudaDriver&)> kProbes = {
     {"graphs", probe_graphs},
     {"failed-body", probe_failed_body},
     {"after-records", probe_after_records},
+    {"nccl", probe_collectives},
 };
 
 int check(const std::string& probe, const std::optional<std::string>& json) {

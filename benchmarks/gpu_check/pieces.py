@@ -125,6 +125,7 @@ class Maker:
             "graphs": "conditional nodes, libraries in them, mapped numbers, times of launches",
             "failed-body": "memory and a graph after a body that failed",
             "after-records": "a conditional node after CUPTI ran",
+            "nccl": "collectives of one rank, in graphs",
         }
         return [
             self.piece(
@@ -416,7 +417,7 @@ SHORT = {
         *("peers-full-conv*", "peers-compiled-full-conv*"),
         *("peers-full-*", "peers-compiled-full-*"),
     ),
-    "short-c": ("train-*", "allocations-*"),
+    "short-c": ("train-*", "allocations-*", "probe-nccl"),
     "short-d": (
         *("peers-tf32-*", "peers-autotuned-full-*"),
         *(f"{tool}-*" for tool in TOOLS),

@@ -12,6 +12,8 @@ namespace metronome::gpu_check {
 void probe_graphs(Outcomes& outcomes, CudaDriver& driver);
 /// Memory and a graph after one whose body failed. In a process of its own: it may take it along.
 void probe_failed_body(Outcomes& outcomes, CudaDriver& driver);
+/// Each collective of one rank, by NCCL, in a graph.
+void probe_collectives(Outcomes& outcomes, CudaDriver& driver);
 /// A conditional node after the device's records were read. In a process of its own, too.
 void probe_after_records(Outcomes& outcomes, CudaDriver& driver);
 

@@ -64,7 +64,7 @@ void CollectiveCommand::check() const {
     throw InternalError(fmt::format("{}: {}", to_string(p), why));
   };
   if (p.count < 1) refuse("a collective without elements");
-  if (ranks == nullptr || ranks->size() < 2) refuse("a collective of fewer than two ranks");
+  if (ranks == nullptr) refuse("a collective of no ranks");
   const bool parts =
       p.kind == CollectiveKind::reduce_scatter || p.kind == CollectiveKind::all_to_all;
   if (parts && p.count % ranks->size() != 0) {

@@ -64,7 +64,7 @@ struct CollectiveCommand {
   std::size_t to_bytes() const;
   std::string text() const { return to_string(problem); }
   std::vector<LibraryOperand> operands() const;
-  /// Refuses one without elements, of one rank, of parts that are not whole, of a root that is no
+  /// Refuses one without elements, of no ranks, of parts that are not whole, of a root that is no
   /// rank, and reductions that ranks do not know.
   void check() const;
 };

@@ -432,7 +432,7 @@ def whole_run(ops=80):
 PLAN = """\
 device            1 pieces   0.0 min  the GPU, its libraries, and bytes that are copied there and \
 back
-probe             3 pieces   0.1 min  the driver: conditional nodes, libraries in them, mapped \
+probe             4 pieces   0.1 min  the driver: conditional nodes, libraries in them, mapped \
 numbers, times of launches
 conformance      80 pieces   1.1 min  kernels of group against libtorch's
 models-small     26 pieces   4.5 min  mlp, small: replay, stepwise and eager steps; masked, one \
@@ -453,9 +453,9 @@ peers-tf32       10 pieces  21.7 min  mlp, full, TF32: PyTorch (eager, compiled,
 Metronome
 short-a          49 pieces  11.5 min  in calls of 6 min, from compare-small-mlp on
 short-b          21 pieces  17.5 min  in calls of 6 min, from peers-full-convnet on
-short-c          16 pieces   4.0 min  in calls of 6 min, from train-digits on
+short-c          17 pieces   4.0 min  in calls of 6 min, from train-digits on
 short-d         261 pieces  41.7 min  in calls of 6 min, from peers-tf32-full-mlp on
-reckoned: the small models' figures after 2.9 min, all up to the peers after 17.7, everything \
+reckoned: the small models' figures after 3.0 min, all up to the peers after 17.7, everything \
 after 107.9
 """
 
@@ -467,7 +467,7 @@ class Plan(unittest.TestCase):
         self.assertLess(60 * plan.reckoned(plan.until("compare-small", run)), check.LIMIT)
         small = [each.name for each in plan.until("compare-small", run)]
         self.assertEqual(sorted(small), sorted(
-            ["device", "probe-graphs", "probe-failed-body", "probe-after-records"]
+            ["device", "probe-graphs", "probe-failed-body", "probe-after-records", "probe-nccl"]
             + [f"small-{model}-masked" for model in MODELS]
             + [f"compare-small-{model}" for model in MODELS]))
         needed = {each.name for each in plan.until("peers", run)}
@@ -511,7 +511,7 @@ class Short(unittest.TestCase):
             *self.each("peers-full-{}", others), *self.each("peers-compiled-full-{}", others)])
         self.assertEqual(self.names("short-c"), [
             "device", "train-digits", "train-mnist", "train-text",
-            *(f"allocations-{model}" for model in MODELS)])
+            *(f"allocations-{model}" for model in MODELS), "probe-nccl"])
         self.assertEqual(self.names("short-d"), [
             "device", *self.each("peers-tf32-full-{}", PEERS),
             *self.each("peers-autotuned-full-{}", PEERS),

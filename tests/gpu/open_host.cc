@@ -3,12 +3,15 @@
 #include <memory>
 
 #include "tests/cuda/host_driver.h"
+#include "tests/nccl/host_collectives.h"
 
 namespace metronome {
 
 // Slow by its clock, so that few copies of what is timed make the time that is asked for.
 std::unique_ptr<CudaDriver> open_cuda(int) {
-  return std::make_unique<HostDriver>(HostSettings{.alone_us = 60, .in_graph_us = 50});
+  auto driver = std::make_unique<HostDriver>(HostSettings{.alone_us = 60, .in_graph_us = 50});
+  driver->add(std::make_shared<HostCollectiveLibrary>());
+  return driver;
 }
 
 }  // namespace metronome

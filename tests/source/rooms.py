@@ -148,6 +148,7 @@ FACADES = {
 
 # What benchmarks/ may include besides: benchmarks of kernels, and of a device without a graph.
 INTERNALS = {
+    "distributed/collectives/simulated.h",
     "executor/cuda/driver/driver.h",
     "executor/cuda/driver/null_driver.h",
     "executor/cuda/driver/stopwatch.h",
@@ -155,15 +156,18 @@ INTERNALS = {
     "executor/cuda/runtime/nvrtc.h",
     "executor/engine/observer.h",
     "executor/libtorch/convert.h",
+    "graph/compounds/channels_last.h",
     "graph/emit/scope.h",
     "graph/ir/graph.h",
     "graph/ir/op_model.h",
     "graph/plan/placement.h",
+    "graph/rules/fusion.h",
     "graph/ir/structural.h",
     "ops/attention/attention.h",
     "ops/batch_norm/batch_norm.h",
     "ops/convolution/convolution.h",
     "ops/cpu/table.h",
+    "ops/cuda/collective_call.h",
     "ops/cuda/convolution_call.h",
     "ops/layer_norm/layer_norm.h",
     "ops/matmul/matmul.h",
