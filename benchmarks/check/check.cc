@@ -15,6 +15,7 @@
 
 #include "benchmarks/batches.h"
 #include "benchmarks/check/decisions.h"
+#include "benchmarks/check/declared_node.h"
 #include "benchmarks/check/norms.h"
 #include "benchmarks/gradients.h"
 #include "benchmarks/memory.h"
@@ -41,13 +42,13 @@ std::int32_t maker_of(const ir::Graph& graph, ValueId id) {
   return id.node;
 }
 
-// The parameter that an optimizer's update makes, by its path; empty for other nodes.
-std::string updated_parameter(const ObservedNode& seen) {
-  if (seen.node().op->name() != "adam_update") return "";
+// The parameter that an optimizer's update makes; null for other nodes.
+const Storage* updated_parameter(const ObservedNode& seen) {
+  if (seen.node().op->name() != "adam_update") return nullptr;
   for (const Assignment& a : seen.graph.assignments()) {
-    if (a.value == ValueId{seen.index, 0}) return seen.graph.storage(a.storage).path;
+    if (a.value == ValueId{seen.index, 0}) return &seen.graph.storage(a.storage);
   }
-  return "";
+  return nullptr;
 }
 
 constexpr int kGradientOperand = 1;  // of an update
@@ -66,15 +67,18 @@ class JudgedStep final : public Observer {
 
   void after(const ObservedNode& seen) override {
     errors_.after(seen);
-    if (const std::string path = updated_parameter(seen); !path.empty()) {
-      gradients[path] = to_torch(seen.operands[kGradientOperand]).clone();
+    if (const Storage* parameter = updated_parameter(seen)) {
+      const std::string& path = parameter->path;
+      gradients[path] =
+          declared_tensor(to_torch(seen.operands[kGradientOperand]), *parameter).clone();
       const auto lost =
           errors_.lost().find(maker_of(seen.graph, seen.node().inputs[kGradientOperand]));
       if (lost != errors_.lost().end()) lost_in_last[path] = lost->second;
     }
-    if (!decides(seen.graph, seen.node())) return;
-    std::vector<at::Tensor>& kept = operands[name_of(seen.node())];
-    for (const at::Tensor& x : torch(seen.operands)) kept.push_back(x.clone());
+    const Node node = declared_node(seen).node;
+    if (!decides(seen.graph, node)) return;
+    std::vector<at::Tensor>& kept = operands[name_of(node)];
+    for (const at::Tensor& x : declared_operands(seen)) kept.push_back(x.clone());
   }
 
   const NodeErrors& errors() const { return errors_; }
@@ -140,8 +144,8 @@ class ExactStep final : public Observer {
     check_.flips.push_back(std::move(flips));
   }
   void after(const ObservedNode& seen) override {
-    if (const std::string path = updated_parameter(seen); !path.empty()) {
-      gradients[path] = to_torch(seen.operands[kGradientOperand]).clone();
+    if (const Storage* parameter = updated_parameter(seen)) {
+      gradients[parameter->path] = to_torch(seen.operands[kGradientOperand]).clone();
     }
   }
 

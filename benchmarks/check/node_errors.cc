@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "benchmarks/check/declared_node.h"
 #include "benchmarks/check/norms.h"
 #include "executor/libtorch/convert.h"
 #include "graph/ir/error.h"
@@ -97,16 +98,15 @@ void NodeErrors::after(const ObservedNode& seen) {
 }
 
 void NodeErrors::judge(const ObservedNode& seen) {
-  const Node& node = seen.node();
-  std::vector<at::Tensor> operands, exact_operands;
-  for (const Tensor& t : seen.operands) {
-    operands.push_back(to_torch(t));
-    exact_operands.push_back(in_double(operands.back()).contiguous());
-  }
+  const DeclaredNode declared = declared_node(seen);
+  const Node& node = declared.node;
+  const std::vector<at::Tensor>& operands = declared.operands;
+  std::vector<at::Tensor> exact_operands;
+  for (const at::Tensor& x : operands) exact_operands.push_back(in_double(x).contiguous());
   const std::size_t visible = node.types.size() - static_cast<std::size_t>(node.op->saved());
   const bool keeps =
-      std::ranges::any_of(seen.results.begin() + static_cast<std::ptrdiff_t>(visible),
-                          seen.results.end(), [](const Tensor& t) { return t.data != nullptr; });
+      std::any_of(declared.results.begin() + static_cast<std::ptrdiff_t>(visible),
+                  declared.results.end(), [](const at::Tensor& x) { return x.defined(); });
   std::vector<at::Tensor> exact, rounded;
   const bool known = has_reference(*node.op, {});
   if (!known || keeps) exact = by_kernel(*node.op, exact_operands, threads_);
@@ -119,9 +119,9 @@ void NodeErrors::judge(const ObservedNode& seen) {
   const std::string who = fmt::format("{} \"{}\"", node.op->name(), node.path.get());
   NodeError& worst = worst_[std::string(node.op->name())];
   ++worst.nodes;
-  for (std::size_t k = 0; k < seen.results.size(); ++k) {
-    if (seen.results[k].data == nullptr && seen.results[k].numel() > 0) continue;
-    const at::Tensor result = to_torch(seen.results[k]);
+  for (std::size_t k = 0; k < declared.results.size(); ++k) {
+    const at::Tensor& result = declared.results[k];
+    if (!result.defined()) continue;
     const auto tell = [&](const std::string& what) {
       if (wrong_.size() < kMostWrong)
         wrong_.push_back(fmt::format("{}, result {}: {}", who, k, what));

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -142,33 +143,63 @@ struct ReportedPlan {
   Report report;
 };
 
-/// A step as far as its plans have it in common, in plain tensors, or in the layouts that the back
-/// end's ops want if that is faster: then `settings` say so.
-PassedGraph pass_in_layouts(const PlanInput& declared, const Backend& backend,
-                            const CompileOptions& options, const Report& report,
-                            Settings& settings) {
+/// Replaces what the tuning file tells by what was timed before it was written.
+void tell_times(std::vector<KernelChoice>& choices, const std::vector<KernelChoice>& timed) {
+  for (KernelChoice& choice : choices) {
+    const auto same = [&](const KernelChoice& t) {
+      return t.what == choice.what && t.chosen == choice.chosen;
+    };
+    if (const auto found = std::ranges::find_if(timed, same); found != timed.end()) choice = *found;
+  }
+}
+
+/// The layouts that a plan may be in: those that are fastest, or plain ones alone.
+enum class Layouts : std::uint8_t { fastest, plain };
+
+/// A step as far as its plans have it in common, and the kernel choices that were timed meanwhile.
+struct LaidOutGraph {
+  PassedGraph begun;
+  std::vector<KernelChoice> timed;
+};
+
+/// In plain tensors, or in the layouts that the back end's ops want if that is faster, or if an
+/// earlier plan keeps parameters so: then `settings` say so.
+LaidOutGraph pass_in_layouts(const PlanInput& declared, const Backend& backend,
+                             const CompileOptions& options, const Report& report, Layouts layouts,
+                             Settings& settings) {
   const Kernels& kernels = backend.kernels();
-  PassedGraph plain = run_shared_passes(declared, settings, kernels, options, report);
-  const LayoutWishes wishes = backend.layouts();
-  if (options.tune == Tune::off || !wants_layouts(plain.graph, wishes)) return plain;
+  const LayoutWishes wishes = layouts == Layouts::plain ? LayoutWishes() : backend.layouts();
   Settings wanted = settings;
   wanted.layouts.wants = wishes.wants;
-  PassedGraph laid_out = run_shared_passes(declared, wanted, kernels, options, report);
-  // The rest of the passes, as of the first plan, so that what is fused is timed so.
-  const auto ended = [&](const PassedGraph& begun) {
-    PlanReport ignored;
-    return end_passes(begun.graph, declared, settings, ignored);
-  };
-  const ir::Graph ends[] = {ended(plain), ended(laid_out)};
-  PlanReport told;
-  const bool prefers = prefers_layouts(ends[0], ends[1], kernels, options, told, plain.report);
-  PassedGraph chosen = std::move(prefers ? laid_out : plain);
-  if (prefers) {
-    settings = wanted;
-    chosen.report = std::move(plain.report);
+  const bool kept = std::ranges::any_of(
+      declared.kept, [](const auto& storage) { return !storage.second.plain(); });
+  if (wishes.wants && kept) settings = wanted;
+  PassedGraph begun = run_shared_passes(declared, settings, kernels, options, report);
+  if (kept || options.tune == Tune::off || !wants_layouts(begun.graph, wishes)) {
+    return {std::move(begun), {}};
   }
-  std::ranges::move(told.choices, std::back_inserter(chosen.summary.choices));
-  return chosen;
+  LayoutChooser chooser(begun.graph, kernels, options);
+  std::optional<bool> prefers = chooser.known();
+  std::optional<PassedGraph> laid_out;
+  if (prefers.value_or(options.tune == Tune::measure)) {
+    laid_out = run_shared_passes(declared, wanted, kernels, options, begun.report);
+  }
+  if (!prefers && laid_out) {
+    // The rest of the passes, as of the first plan, so that what is fused is timed so.
+    PlanReport ignored;
+    const ir::Graph plain = end_passes(begun.graph, declared, settings, ignored);
+    const ir::Graph other = end_passes(laid_out->graph, declared, wanted, ignored);
+    require_kernels(plain, kernels, options.ops, report.target);
+    prefers = chooser.time(plain, other);
+  }
+  if (!prefers) return {std::move(begun), {}};
+  if (*prefers) {
+    settings = wanted;
+    begun = std::move(*laid_out);
+  }
+  begun.summary.choices.push_back(chooser.choice());
+  begun.report.choices.push_back(chooser.choice());
+  return {std::move(begun), chooser.timed()};
 }
 
 /// So much less memory, at most, does a plan take with more batches of updates than another: each
@@ -182,10 +213,11 @@ std::size_t gradient_bytes(const ir::Graph& graph) {
 /// The plan of one mode: of those with the numbers of batches that the back end asks for, the one
 /// that it keeps. `settings` gain the layouts that were chosen.
 ReportedPlan choose_plan(const PlanInput& declared, Mode mode, const Backend& backend,
-                         const CompileOptions& options, const Report& report, Settings& settings) {
+                         const CompileOptions& options, const Report& report, Settings& settings,
+                         Layouts layouts = Layouts::fastest) {
   std::vector<ReportedPlan> made;
   std::vector<std::size_t> arenas;
-  PassedGraph begun = pass_in_layouts(declared, backend, options, report, settings);
+  auto [begun, timed] = pass_in_layouts(declared, backend, options, report, layouts, settings);
   const std::vector<std::size_t> buckets = backend.buckets(mode);
   const std::size_t gradients = mode == Mode::train ? gradient_bytes(begun.graph) : 0;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
@@ -194,6 +226,8 @@ ReportedPlan choose_plan(const PlanInput& declared, Mode mode, const Backend& ba
     ir::Graph graph = i + 1 < buckets.size() ? begun.graph : std::move(begun.graph);
     Plan plan = finish_plan(std::move(graph), begun.summary, declared, settings, backend.kernels(),
                             options, told);
+    tell_times(plan.report.choices, timed);
+    tell_times(told.choices, timed);
     arenas.push_back(plan.memory.arena_bytes);
     made.push_back({std::move(plan), std::move(told)});
     // If one number changes nothing, those after it change nothing either.
@@ -215,10 +249,19 @@ ReportedPlan choose_plan(const PlanInput& declared, Mode mode, const Backend& ba
 /// where no plan keeps to it.
 Plan plan_within_budget(const PlanInput& declared, Mode mode, const Backend& backend,
                         const CompileOptions& options, Report& report) {
-  Settings settings = settings_for(declared, settings_of(backend, mode), options);
+  const Settings plain = settings_for(declared, settings_of(backend, mode), options);
+  Settings settings = plain;
   auto [plan, told] = choose_plan(declared, mode, backend, options, report, settings);
-  report = std::move(told);
   const std::optional<std::size_t> budget = options.memory_budget;
+  if (budget && plan.memory.arena_bytes > *budget && settings.layouts.wants) {
+    // Copies into other layouts take memory, too.
+    Settings own = plain;
+    if (auto made = choose_plan(declared, mode, backend, options, report, own, Layouts::plain);
+        made.plan.memory.arena_bytes < plan.memory.arena_bytes) {
+      plan = std::move(made.plan), told = std::move(made.report), settings = own;
+    }
+  }
+  report = std::move(told);
   const TriedBudget tried{.whole_bytes = plan.memory.arena_bytes,
                           .recomputed = options.recompute_to_fit && backend.computes_again(),
                           .may_recompute = backend.computes_again()};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,7 +13,12 @@
 #include "executor/compile/select.h"
 #include "executor/engine/plan_nodes.h"
 #include "executor/engine/tuning.h"
+#include "executor/support/log.h"
+#include "graph/compounds/batch.h"
 #include "graph/emit/hash.h"
+#include "graph/ir/error.h"
+#include "graph/rules/batch.h"
+#include "graph/rules/channels_last.h"
 
 namespace metronome::executor::compile {
 namespace {
@@ -23,16 +29,21 @@ constexpr std::string_view kPlain = "plain", kLaidOut = "channels last";
 /// nothing.
 constexpr double kShare = 0.97;
 
-/// Ops and types alone: attributes may tell a rank, and the ranks are to find one entry.
+/// Ops and types, and the attributes of those that choose: others may tell a rank, and the ranks
+/// are to find one entry.
 std::string text_of(const ir::Graph& graph) {
   std::string text;
   for (const Node& node : graph.nodes()) {
     text += node.op->name();
+    if (node.op->ask<ChannelsLastRule>()) text += " " + node.op->attributes();
     for (const Type& type : node.types) text += " " + to_string(type);
     text += "\n";
   }
   return text;
 }
+
+/// Updates take as long in either layout, and the memory of all parameters.
+bool is_update(const Op& op) { return op.as<Batch>() != nullptr || op.ask<BatchRule>(); }
 
 /// Kernels of one kind: an op of the same attributes on operands of the same types.
 struct KernelKind {
@@ -47,15 +58,16 @@ class KernelCounts {
   KernelCounts(const Kernels& kernels, const CompileOptions& options)
       : kernels_(kernels), options_(options) {}
 
-  /// Counts the kernels of a graph, by the choices that `select` makes for it.
-  void add(const ir::Graph& graph, int KernelKind::* count) {
+  /// Counts the kernels of a graph, by the choices that `select` makes for it; `told` gains them.
+  void add(const ir::Graph& graph, int KernelKind::* count, std::vector<KernelChoice>& told) {
     PlanReport plan;
     Report report;
     const std::vector<Candidate> choices = select(graph, kernels_, options_, false, plan, report);
+    std::ranges::move(plan.choices, std::back_inserter(told));
     for (std::size_t i = 0; i < choices.size(); ++i) {
       const Node& node = graph.nodes()[i];
       // Collectives are the same in both, and cannot be timed on one rank.
-      if (!has_kernel(graph, node) || node.op->effects()) continue;
+      if (!has_kernel(graph, node) || node.op->effects() || is_update(*node.op)) continue;
       Types inputs = graph.operands(node);
       KernelKind& kind = kinds_[describe(node, inputs)];
       kind.node = &node, kind.inputs = std::move(inputs), kind.choice = choices[i];
@@ -97,34 +109,47 @@ bool wants_layouts(const ir::Graph& graph, const LayoutWishes& wishes) {
          });
 }
 
-bool prefers_layouts(const ir::Graph& plain, const ir::Graph& laid_out, const Kernels& kernels,
-                     const CompileOptions& options, PlanReport& plan, Report& report) {
-  if (options.tune == Tune::off) return false;
-  const bool measures = options.tune == Tune::measure;
-  const std::string key = fmt::format("{} | layout of images in a step {:016x}", kernels.machine(),
-                                      hash_of(text_of(plain)));
-  TuningFile file(options.tuning_file);
-  KernelChoice choice{
-      .what = "layout of images",
-      .chosen = file.find(key, measures).value_or(""),
-      .how = "tuning file",
-      .candidates = {{.name = std::string(kPlain)}, {.name = std::string(kLaidOut)}}};
-  if (choice.chosen != kPlain && choice.chosen != kLaidOut) {
-    if (!measures) return false;
-    KernelCounts counts(kernels, options);
-    counts.add(plain, &KernelKind::plain);
-    counts.add(laid_out, &KernelKind::laid_out);
-    const KernelCounts::Seconds seconds = counts.time();
-    choice.candidates[0].microseconds = seconds.plain * 1e6;
-    choice.candidates[1].microseconds = seconds.laid_out * 1e6;
-    choice.chosen = seconds.laid_out < kShare * seconds.plain ? kLaidOut : kPlain;
-    choice.how = "timed";
-    file.add(key, choice.chosen);
-    file.save_or_warn();
+LayoutChooser::LayoutChooser(const ir::Graph& plain, const Kernels& kernels,
+                             const CompileOptions& options)
+    : kernels_(kernels),
+      options_(options),
+      key_(fmt::format("{} | layout of images 1 in a step {:016x}", kernels.machine(),
+                       hash_of(text_of(plain)))),
+      choice_{.what = "layout of images",
+              .how = "tuning file",
+              .candidates = {{.name = std::string(kPlain)}, {.name = std::string(kLaidOut)}}} {
+  if (options.tune == Tune::off) return;
+  const TuningFile file(options.tuning_file);
+  choice_.chosen = file.find(key_, options.tune == Tune::measure).value_or("");
+}
+
+std::optional<bool> LayoutChooser::known() const {
+  if (choice_.chosen == kLaidOut) return true;
+  if (choice_.chosen == kPlain) return false;
+  return std::nullopt;
+}
+
+bool LayoutChooser::time(const ir::Graph& plain, const ir::Graph& laid_out) {
+  KernelCounts::Seconds seconds;
+  try {
+    KernelCounts counts(kernels_, options_);
+    counts.add(plain, &KernelKind::plain, timed_);
+    counts.add(laid_out, &KernelKind::laid_out, timed_);
+    seconds = counts.time();
+  } catch (const RunError& error) {
+    logger().warn("images of graph \"{}\" stay plain, as channels last cannot be timed: {}",
+                  plain.name(), error.what());
+    choice_.chosen = kPlain, choice_.how = "fixed rule";
+    return false;
   }
-  const bool prefers = choice.chosen == kLaidOut;
-  plan.choices.push_back(choice);
-  report.choices.push_back(std::move(choice));
+  const bool prefers = seconds.laid_out < kShare * seconds.plain;
+  choice_.candidates[0].microseconds = seconds.plain * 1e6;
+  choice_.candidates[1].microseconds = seconds.laid_out * 1e6;
+  choice_.chosen = prefers ? kLaidOut : kPlain;
+  choice_.how = "timed";
+  TuningFile file(options_.tuning_file);
+  file.add(key_, choice_.chosen);
+  file.save_or_warn();
   return prefers;
 }
 

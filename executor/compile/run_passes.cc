@@ -146,16 +146,17 @@ std::set<std::string> read_left_out() {
   return names;
 }
 
-/// METRONOME_DUMP=dir keeps the graph after each pass.
-void dump(const ir::Graph& graph, const PlanInput& declared, Mode mode, std::size_t index,
-          std::string_view pass) {
+/// METRONOME_DUMP=dir keeps the graph after each pass; beside plain ones those in other layouts.
+void dump(const ir::Graph& graph, const PlanInput& declared, const Settings& settings,
+          std::size_t index, std::string_view pass) {
   const char* folder = std::getenv("METRONOME_DUMP");
   if (folder == nullptr || *folder == '\0') return;
   const std::filesystem::path file =
       std::filesystem::path(folder) /
-      fmt::format("{}{}-{}{}-{}-{}.txt", graph.name(),
-                  declared.shape == 0 ? "" : fmt::format("-{}", declared.shape), name_of(mode),
-                  declared.average.empty() ? "" : "-" + declared.average, index, pass);
+      fmt::format("{}{}-{}{}{}-{}-{}.txt", graph.name(),
+                  declared.shape == 0 ? "" : fmt::format("-{}", declared.shape),
+                  name_of(settings.mode), declared.average.empty() ? "" : "-" + declared.average,
+                  settings.layouts.wants ? "-laid_out" : "", index, pass);
   std::ofstream out(file);
   out << graph.print();
   if (!out.flush()) {
@@ -219,7 +220,7 @@ ir::Graph run_pass(const Pass& pass, ir::Graph graph, const PlanInput& declared,
     plan.passes.push_back(changes_of(pass.name, counted, now));
     counted = std::move(now);
   }
-  dump(graph, declared, settings.mode, static_cast<std::size_t>(&pass - kPasses), pass.name);
+  dump(graph, declared, settings, static_cast<std::size_t>(&pass - kPasses), pass.name);
   if (logger().should_log(spdlog::level::debug)) {
     logger().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),
                    pass.name, counted.nodes, kernels_of(graph));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/compounds/channels_last.h"
 #include "graph/compounds/group.h"
 #include "graph/ir/structural.h"
 #include "graph/rules/guards.h"
@@ -76,12 +77,14 @@ std::string members_of(const Node& node) {
 }  // namespace
 
 KernelTime kernel_of(const ir::Graph& graph, const Node& node) {
+  const auto* last = node.op->as<ChannelsLast>();
+  const Op* const own = last != nullptr ? last->op.get() : node.op.get();
   const Types operands = graph.operands(node);
   double bytes = 0;
   for (const Type& type : operands) bytes += static_cast<double>(type.bytes());
   for (const Type& type : node.types) bytes += static_cast<double>(type.bytes());
   return {.kernel = describe(node),
-          .op = std::string(node.op->name()),
+          .op = std::string(own->name()),
           .members = members_of(node),
           .path = node.path,
           .line = to_string(node.line),

@@ -5,5 +5,5 @@
 
 /// True where all operands and results of three dimensions or more are images [N, C, spatial...] or
 /// kernels of such shapes, so that the op may run as a `ChannelsLast`
-/// (graph/compounds/channels_last.h).
+/// (graph/compounds/channels_last.h). Such an op's device kernels know `CudaLaunch::channels_last`.
 METRONOME_CONSTANT_RULE(ChannelsLastRule, channels_last, bool)

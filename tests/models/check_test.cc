@@ -3,15 +3,19 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "executor/metronome.h"
 #include "models/models.h"
+#include "ops/cuda/convolution_call.h"
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
+#include "tests/executor/temporary_folder.h"
 
 namespace metronome::check_test {
 namespace {
@@ -128,6 +132,62 @@ TEST_CASE("one wrong sign is found") {
                                           x[i] = -x[i];
                                         }));
   CHECK(wrong.find("relu") != std::string::npos);
+}
+
+/// Images large enough that their layout is worth finding out on one multiprocessor.
+models::Model images(models::Size, Element element) {
+  Graph g("images");
+  const Value x = g.input("x", element, {4, 8, 8, 8}), target = g.input("target", element, {4, 5});
+  const Value h = x.through(conv2d(32, 3, {.padding = 1}))
+                      .through(batch_norm())
+                      .through(relu)
+                      .through(max_pool2d(2))
+                      .through(conv2d(8, 3));
+  const Value y = mean(h, {2, 3}).through(linear(5));
+  g.minimize(mse_loss(y, target), Adam{.lr = 1e-3});
+  return models::finish(std::move(g), {x, target}, y);
+}
+
+/// A device of one multiprocessor on which channels last is twice as fast.
+Target channels_last_device() {
+  HostSettings settings;
+  settings.properties.multiprocessors = 1;
+  const auto driver = std::make_shared<HostDriver>(settings);
+  driver->microseconds = [](const Command& command) {
+    const auto* call = std::get_if<LibraryCommand>(&command);
+    const auto* convolution = call != nullptr ? call->as<ConvolutionCommand>() : nullptr;
+    if (convolution != nullptr) return convolution->problem.channels_last ? 500.0 : 1000.0;
+    const auto* kernel = std::get_if<KernelCommand>(&command);
+    const bool own = kernel != nullptr && kernel->name.find("convolution") != std::string::npos;
+    return own ? 5000.0 : 300.0;
+  };
+  Target target = cuda_graph({.fuse = false});
+  target.driver = driver;
+  return target;
+}
+
+TEST_CASE("a step whose images lie channels last is right, too") {
+  const TemporaryFolder folder;
+  setenv("METRONOME_TUNING", folder.file("tuning").c_str(), 1);
+  const models::ModelEntry entry{"images", images};
+  const models::Model model = entry.make(models::Scale::small, f32);
+  const Executable timed = compile(model.graph, channels_last_device());
+  const auto is_layout = [](const KernelChoice& choice) {
+    return to_string(choice) == "layout of images -> channels last (timed)";
+  };
+  CHECK(std::ranges::any_of(timed.report().choices, is_layout));
+  const Check check =
+      check_model(entry, {.threads = 2, .planned = channels_last_device(), .before = 2});
+  for (const std::string& line : check.wrong) FAIL_CHECK(line);
+  CHECK(check.gradient_error > 0);
+  CHECK(check.nodes.contains("max_pool"));
+  CHECK(!check.nodes.contains("channels_last"));
+  const std::string planted = check_model(entry, {.planned = channels_last_device(),
+                                                  .before = 2,
+                                                  .plant = in("channels_last", 0, scale)})
+                                  .wrong.at(0);
+  CHECK(planted.starts_with("convolution \"conv2d/convolution\", result 0: 0.001 of its length"));
+  unsetenv("METRONOME_TUNING");
 }
 
 }  // namespace
