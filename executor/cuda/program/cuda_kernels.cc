@@ -2,7 +2,7 @@
 //
 //   Bench     operands of random numbers, the same each time; scratch for the largest need
 //   judge     a library's candidate runs twice; it is refused if it fails, if bits differ, or if
-//             they lie too far from our own kernel's
+//             they lie too far from our own kernel's: of large results samples are compared
 //   compare   engines that lie much farther off than the nearest of them are refused
 //   time      all that are left, in five rounds in turns; the least time of each counts
 //   choose    a later candidate wins by 3 %; a library's call costs half a microsecond more if
@@ -56,7 +56,28 @@ double most_distance(const Node& node, std::span<const Type> inputs, bool tf32) 
   return (16 + 2 * std::sqrt(products)) * unit(result.element);
 }
 
-/// Results of a node, one behind the other.
+/// A part of a result that is compared.
+struct Sample {
+  std::size_t begin = 0, bytes = 0;
+};
+
+/// Samples of a result of more than 4 MiB, spread from its first byte to its last; a smaller one is
+/// compared whole. To fetch and to compare all of 128 MiB takes the host half a second for each
+/// candidate, and a device less than a millisecond to make it.
+std::vector<Sample> samples_of(std::size_t bytes) {
+  constexpr std::size_t kCount = 64, kEach = std::size_t{64} << 10;
+  if (bytes <= kCount * kEach) return {{0, bytes}};
+  std::vector<Sample> samples;
+  constexpr std::size_t kAligned = 256;
+  const std::size_t last = bytes - kEach;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const std::size_t even = last / (kCount - 1) * i / kAligned * kAligned;
+    samples.push_back({i + 1 < kCount ? even : last, kEach});
+  }
+  return samples;
+}
+
+/// The samples of a node's results, one behind the other.
 using Results = std::vector<std::byte>;
 
 /// The results of a library's candidate beside our own kernel's.
@@ -67,16 +88,20 @@ struct Judgement {
 };
 
 /// Refused with the first element of `results` that lies farther than `most_distance` from `own`'s.
+/// `samples`: where in the whole result the numbers are.
 template <class T>
-Judgement judge_numbers(std::span<const T> results, std::span<const T> own, double farthest) {
+Judgement judge_numbers(std::span<const T> results, std::span<const T> own, double farthest,
+                        std::span<const Sample> samples) {
   double largest = 0;
   for (const T number : own) largest = std::max(largest, std::abs(static_cast<double>(number)));
   Judgement judged;
   for (std::size_t i = 0; i < own.size(); ++i) {
     const double apart = std::abs(static_cast<double>(results[i]) - static_cast<double>(own[i]));
     if (!(apart <= farthest * largest)) {  // a NaN is not
+      const std::size_t of_each = samples[0].bytes / sizeof(T);
+      const std::size_t element = samples[i / of_each].begin / sizeof(T) + i % of_each;
       judged.refusal = fmt::format("it makes {} of element {}, where our own kernel makes {}",
-                                   results[i], i, own[i]);
+                                   results[i], element, own[i]);
       return judged;
     }
     if (largest > 0) judged.apart = std::max(judged.apart, apart / largest);
@@ -91,6 +116,11 @@ std::uint64_t mix(std::uint64_t bits) {
   bits = (bits ^ bits >> 27) * 0x94D049BB133111EBU;
   return bits ^ bits >> 31;
 }
+
+/// Numbers of an operand that differ; larger ones repeat them, as making them takes the host longer
+/// than all else. The largest prime below 2^20: what a sum takes at equal distances is not the same
+/// number.
+constexpr std::size_t kPeriod = 1'048'573;
 
 /// Memory to time one node's candidates on.
 class Bench {
@@ -132,17 +162,17 @@ class Bench {
     return commands;
   }
 
-  /// Runs the commands and returns the results that they leave.
+  /// Runs the commands and returns samples of the results that they leave.
   Results results_of(const CommandList& list) {
     for (const Command& command : list.commands()) driver_.prepare(command);
     for (const Command& command : list.commands()) driver_.enqueue(command, stream_);
-    std::size_t bytes = 0;
-    for (const Type& type : node_.types) bytes += type.bytes();
-    Results results(bytes);
-    std::byte* to = results.data();
+    Results results;
     for (std::size_t i = 0; i < node_.types.size(); ++i) {
-      driver_.download(to, output_data_[i], node_.types[i].bytes(), stream_);
-      to += node_.types[i].bytes();
+      for (const auto& [begin, bytes] : samples_of(node_.types[i].bytes())) {
+        results.resize(results.size() + bytes);
+        driver_.download(results.data() + results.size() - bytes,
+                         static_cast<const std::byte*>(output_data_[i]) + begin, bytes, stream_);
+      }
     }
     return results;
   }
@@ -185,19 +215,23 @@ class Bench {
       if (type.element == f64) judged = output_beside<double>(type, begin, results, own);
       if (!judged.refusal.empty()) return judged;
       whole.apart = std::max(whole.apart, judged.apart);
-      begin += type.bytes();
+      for (const Sample& sample : samples_of(type.bytes())) begin += sample.bytes;
     }
     return whole;
   }
   template <class T>
   Judgement output_beside(const Type& type, std::size_t begin, const Results& results,
                           const Results& own) const {
+    const std::vector<Sample> samples = samples_of(type.bytes());
+    std::size_t bytes = 0;
+    for (const Sample& sample : samples) bytes += sample.bytes;
     const auto numbers = [&](const Results& of) {
-      std::vector<T> copied(static_cast<std::size_t>(type.numel()));
-      std::memcpy(copied.data(), of.data() + begin, type.bytes());
+      std::vector<T> copied(bytes / sizeof(T));
+      std::memcpy(copied.data(), of.data() + begin, bytes);
       return copied;
     };
-    return judge_numbers<T>(numbers(results), numbers(own), most_distance(node_, inputs_, tf32_));
+    return judge_numbers<T>(numbers(results), numbers(own), most_distance(node_, inputs_, tf32_),
+                            samples);
   }
 
   void* allocate_filled(const Type& type) {
@@ -209,26 +243,29 @@ class Bench {
     } else if (type.element == f64) {
       fill<double>(type);
     } else {
-      upload(std::vector<std::byte>(type.bytes()));
+      upload(std::vector<std::byte>(std::min(type.bytes(), kPeriod)), type.bytes());
     }
     return blocks_.back().data();
   }
   template <class T>
   void fill(const Type& type) {
-    std::vector<T> numbers(static_cast<std::size_t>(type.numel()));
+    std::vector<T> numbers(std::min(static_cast<std::size_t>(type.numel()), kPeriod));
     // From -1 to 1, as if at random, and other ones in each operand: sums of their products grow as
     // those of a training do, with the square root of their number.
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       numbers[i] = static_cast<T>((mix(blocks_.size() << 40 | i) >> 11) * 0x1p-52 - 1.0);
     }
-    upload(numbers);
+    upload(numbers, type.bytes());
   }
-  /// To the block that was made last.
+  /// To the block that was made last, again and again until it is full.
   template <class T>
-  void upload(const std::vector<T>& numbers) {
-    if (numbers.empty()) return;
-    driver_.upload(blocks_.back().data(), numbers.data(), numbers.size() * sizeof(T), stream_);
-    driver_.synchronize(stream_);
+  void upload(const std::vector<T>& numbers, std::size_t whole) {
+    const std::size_t each = numbers.size() * sizeof(T);
+    for (std::size_t at = 0; at < whole; at += each) {
+      driver_.upload(blocks_.back().data() + at, numbers.data(), std::min(each, whole - at),
+                     stream_);
+    }
+    if (whole > 0) driver_.synchronize(stream_);
   }
 
   CudaDriver& driver_;

@@ -112,6 +112,29 @@ TEST_CASE("a library's candidate that makes other numbers than our own kernel is
   driver->check();
 }
 
+TEST_CASE("of a large result samples are compared, its last number among them") {
+  constexpr std::int64_t kNumbers = 1024 * 1100;  // 4.3 MiB
+  const auto wrong_at = [](std::int64_t number) {
+    const auto driver = std::make_shared<HostDriver>(
+        HostSettings{.strict = false, .alone_us = 300, .in_graph_us = 300});
+    driver->on_enqueue = [=](const Command& command, CudaStream) {
+      if (const auto* call = std::get_if<LibraryCommand>(&command)) {
+        static_cast<float*>(const_cast<void*>(call->operands()[0].data))[number] = 100;
+      }
+    };
+    const tests::Logged logged;
+    choice_of(driver, {1, 1, 1024, 1100}, conv2d(1, 1));
+    driver->check();
+    return logged.text();
+  };
+  for (const std::int64_t number : {std::int64_t{0}, kNumbers - 1}) {
+    CHECK(wrong_at(number).find(fmt::format(" of element {}, where our own kernel makes ",
+                                            number)) != std::string::npos);
+  }
+  // Between two samples, of 64 KiB each.
+  CHECK(wrong_at(17000).find("is left out") == std::string::npos);
+}
+
 TEST_CASE("a library's candidate that is much less exact than the nearest is left out") {
   const auto driver = std::make_shared<HostDriver>(HostSettings{.strict = false, .alone_us = 6});
   // The second engine of the library finds another operand, by some units in the last place.
