@@ -41,6 +41,8 @@ std::vector<MaxPoolForm> max_pool_forms() {
       {"halves", {2, 3, 6, 8}, plain({2, 2}, {2, 2})},
       {"halves of short odd rows", {2, 3, 7, 11}, plain({2, 2}, {2, 2})},
       {"halves, two of a row", {2, 3, 4, 4}, plain({2, 2}, {2, 2})},
+      {"halves of eight channels", {3, 8, 6, 10}, plain({2, 2}, {2, 2})},
+      {"halves of slabs of four channels", {2, 4, 3, 4, 6}, plain({1, 2, 2}, {1, 2, 2})},
       {"odd sizes", {2, 2, 7, 9}, plain({2, 3}, {2, 2})},
       {"halves of long odd rows", {2, 3, 7, 43}, plain({2, 2}, {2, 2})},
       {"halves of slabs", {2, 2, 3, 4, 16}, plain({1, 2, 2}, {1, 2, 2})},
@@ -89,6 +91,10 @@ std::vector<Case> MaxPool::cases() {
   cases.push_back({.name = "equals", .op = make_op(MaxPool{padded}), .inputs = {equals}});
   equals.type.shape = {1, 2, 6, 38};
   cases.push_back({.name = "equals, halves",
+                   .op = make_op(MaxPool{plain({2, 2}, {2, 2})}),
+                   .inputs = {equals}});
+  equals.type.shape = {2, 4, 8, 10};
+  cases.push_back({.name = "equals, halves of four channels",
                    .op = make_op(MaxPool{plain({2, 2}, {2, 2})}),
                    .inputs = {equals}});
   return cases;

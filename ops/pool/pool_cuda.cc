@@ -41,6 +41,22 @@ std::optional<cuda::Halves<T>> halves_of(const Windows3& windows, const Type& re
   return Halves{windows[2].out / kWindows, results.numel() / kWindows};
 }
 
+/// The same where channels lie last.
+template <class T>
+std::optional<cuda::QuartersLast<T>> quarters_of(const Windows3& windows, const Type& results,
+                                                 const void* elements, const void* result,
+                                                 const void* winner) {
+  using Quarters = cuda::QuartersLast<T>;
+  constexpr std::int64_t kChannels = Quarters::kChannels;
+  const bool packed = results.shape[1] % kChannels == 0 &&
+                      address(elements) % alignof(typename Quarters::Elements) == 0 &&
+                      address(result) % alignof(typename Quarters::Elements) == 0 &&
+                      address(winner) % alignof(typename Quarters::Winners) == 0;
+  if (!packed || !are_halves(windows)) return std::nullopt;
+  const std::int64_t packs = results.shape[1] / kChannels;
+  return Quarters{packs, windows[2].out * packs, results.numel() / kChannels};
+}
+
 constexpr int kPoolThreads = 256;
 
 template <class T>
@@ -50,10 +66,19 @@ void record_max(const MaxPool& op, const CudaLaunch& l) {
   if (results.numel() == 0) return;
   const Windows3 windows =
       windows_along<cuda::PoolWindows>(op.windows, l.inputs[0].shape, results.shape);
-  const auto halves = l.channels_last ? std::nullopt
-                                      : halves_of<T>(windows, results, l.input_data[0],
-                                                     l.output_data[0], l.output_data[1]);
-  if (halves) {
+  if (l.channels_last) {
+    using Quarters = cuda::QuartersLast<T>;
+    if (const auto quarters =
+            quarters_of<T>(windows, results, l.input_data[0], l.output_data[0], l.output_data[1])) {
+      l.commands.launch(
+          cuda::QuartersLastMaxPool<T>{l.in<typename Quarters::Elements>(0),
+                                       l.out<typename Quarters::Elements>(0),
+                                       l.out<typename Quarters::Winners>(1), *quarters, l.watch},
+          spread(quarters->count, kPoolThreads, l.device));
+      return;
+    }
+  } else if (const auto halves = halves_of<T>(windows, results, l.input_data[0], l.output_data[0],
+                                              l.output_data[1])) {
     l.commands.launch(cuda::HalvesMaxPool<T>{l.in<typename Halves::Elements>(0),
                                              l.out<typename Halves::Results>(0),
                                              l.out<typename Halves::Winners>(1), *halves, l.watch},
@@ -73,10 +98,19 @@ void record_max_grad(const MaxPoolGrad& op, const CudaLaunch& l) {
   if (elements.numel() == 0) return;
   const Windows3 windows =
       windows_along<cuda::PoolWindows>(op.windows, elements.shape, results.shape);
-  const auto halves = l.channels_last ? std::nullopt
-                                      : halves_of<T>(windows, results, l.output_data[0],
-                                                     l.input_data[0], l.input_data[1]);
-  if (halves) {
+  if (l.channels_last) {
+    using Quarters = cuda::QuartersLast<T>;
+    if (const auto quarters =
+            quarters_of<T>(windows, results, l.output_data[0], l.input_data[0], l.input_data[1])) {
+      l.commands.launch(cuda::QuartersLastMaxPoolGrad<T>{l.in<typename Quarters::Elements>(0),
+                                                         l.in<typename Quarters::Winners>(1),
+                                                         l.out<typename Quarters::Elements>(0),
+                                                         *quarters, l.watch},
+                        spread(quarters->count, kPoolThreads, l.device));
+      return;
+    }
+  } else if (const auto halves = halves_of<T>(windows, results, l.output_data[0], l.input_data[0],
+                                              l.input_data[1])) {
     l.commands.launch(
         cuda::HalvesMaxPoolGrad<T>{l.in<typename Halves::Results>(0),
                                    l.in<typename Halves::Winners>(1),

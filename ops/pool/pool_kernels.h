@@ -1,6 +1,5 @@
 // Max pooling and its gradient, a thread for each result. Windows of 2 by 2 side by side, the usual
-// ones, have kernels of their own where channels are not last. (Averages are linear maps:
-// ops/bands.)
+// ones, have kernels of their own, for channels last too. (Averages are linear maps: ops/bands.)
 #pragma once
 
 #include "ops/kernel/index.h"
@@ -191,8 +190,97 @@ struct HalvesMaxPoolGrad {
   }
 };
 
-using PoolKernels = KernelList<MaxPool<float>, MaxPool<double>, MaxPoolGrad<float>,
-                               MaxPoolGrad<double>, HalvesMaxPool<float>, HalvesMaxPool<double>,
-                               HalvesMaxPoolGrad<float>, HalvesMaxPoolGrad<double>>;
+/// Windows of 2 by 2 that lie side by side and fill their planes, channels last. A thread takes
+/// neighbouring channels of one window: their elements are four packs of 16 bytes, in two rows.
+template <class T>
+struct QuartersLast {
+  static constexpr int kChannels = 16 / sizeof(T);  ///< of a thread
+  using Elements = Pack<T, kChannels>;
+  using Winners = Pack<int, kChannels>;
+  Index packs;  ///< of a place
+  Index line;   ///< packs of a row of windows
+  Index count;  ///< of packs of windows
+
+  /// The first of the four packs of pack `i` of windows; its neighbour lies `packs` further, and
+  /// the row below twice a `line`.
+  METRONOME_DEVICE Index first_pack(Index i) const {
+    const Index row = quotient(i, line), at = i - row * line;
+    const Index window = quotient(at, packs);
+    return 4 * row * line + 2 * window * packs + (at - window * packs);
+  }
+};
+
+template <class T>
+struct QuartersLastMaxPool {
+  static constexpr const char* name = "max_pool";
+  using Of = QuartersLast<T>;
+  const typename Of::Elements* x;
+  typename Of::Elements* y;
+  typename Of::Winners* winner;  ///< may be null
+  Of quarters;
+  Watch watch;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    for (Index i = first(c); i < quarters.count; i += stride(c)) {
+      const typename Of::Elements* const from = x + quarters.first_pack(i);
+      const typename Of::Elements* const below = from + 2 * quarters.line;
+      const typename Of::Elements taps[4] = {from[0], from[quarters.packs], below[0],
+                                             below[quarters.packs]};
+      typename Of::Elements best = taps[0];
+      typename Of::Winners won = {};
+      METRONOME_UNROLL
+      for (int k = 0; k < Of::kChannels; ++k) {
+        METRONOME_UNROLL
+        for (int tap = 1; tap < 4; ++tap) {
+          const T v = taps[tap].v[k];
+          const bool wins = v > best.v[k] || v != v;
+          best.v[k] = wins ? v : best.v[k];
+          won.v[k] = wins ? tap : won.v[k];
+        }
+        watch_number(c, watch, best.v[k]);
+      }
+      y[i] = best;
+      if (winner != nullptr) winner[i] = won;
+    }
+  }
+};
+
+template <class T>
+struct QuartersLastMaxPoolGrad {
+  static constexpr const char* name = "max_pool_grad";
+  using Of = QuartersLast<T>;
+  const typename Of::Elements* g;
+  const typename Of::Winners* winner;
+  typename Of::Elements* dx;
+  Of quarters;
+  Watch watch;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    for (Index i = first(c); i < quarters.count; i += stride(c)) {
+      const typename Of::Elements v = g[i];
+      const typename Of::Winners won = winner[i];
+      METRONOME_UNROLL
+      for (int k = 0; k < Of::kChannels; ++k) {
+        watch_number(c, watch, won.v[k] >= 0 && won.v[k] < 4 ? v.v[k] : T(0));
+      }
+      typename Of::Elements* const to = dx + quarters.first_pack(i);
+      METRONOME_UNROLL
+      for (int tap = 0; tap < 4; ++tap) {
+        typename Of::Elements of_tap;
+        METRONOME_UNROLL
+        for (int k = 0; k < Of::kChannels; ++k) of_tap.v[k] = won.v[k] == tap ? v.v[k] : T(0);
+        to[tap / 2 * 2 * quarters.line + tap % 2 * quarters.packs] = of_tap;
+      }
+    }
+  }
+};
+
+using PoolKernels =
+    KernelList<MaxPool<float>, MaxPool<double>, MaxPoolGrad<float>, MaxPoolGrad<double>,
+               HalvesMaxPool<float>, HalvesMaxPool<double>, HalvesMaxPoolGrad<float>,
+               HalvesMaxPoolGrad<double>, QuartersLastMaxPool<float>, QuartersLastMaxPool<double>,
+               QuartersLastMaxPoolGrad<float>, QuartersLastMaxPoolGrad<double>>;
 
 }  // namespace metronome::cuda
