@@ -18,6 +18,9 @@ using cuda::Index;
 // Elements for each thread: fewer leave threads idle, more leave the device idle.
 constexpr Index kEach = 8;
 
+// Rows of [N, C] that a slice of channels may have: those of 1024 threads, 32 channels wide.
+constexpr Index kRowsOfSlice = 32 * kEach;
+
 struct ChannelPlan {
   cuda::Channels channels;
   KernelShape shape;
@@ -38,7 +41,11 @@ ChannelPlan plan_channels(const Type& x, bool channels_last) {
   plan.shape.blocks = 0;
   if (e.channels == 0) return plan;
 
-  if (e.plane == 1) e.width = tile_for(1, e.channels, static_cast<Index>(size_of(x.element)));
+  if (e.plane == 1) {
+    // Slices fill the device where there are many rows, so that tiles need not be narrow for it.
+    const Index parts = std::max<Index>(e.images / kRowsOfSlice, 1);
+    e.width = tile_for(parts, e.channels, static_cast<Index>(size_of(x.element)));
+  }
   const Index tile = e.each() * e.width;
   plan.shape.threads = power_of_two(ceil_div(tile, kEach), 32, cuda::kMostThreads);
   const Index most = tile / (plan.shape.threads * kEach);
