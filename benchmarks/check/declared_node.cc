@@ -1,10 +1,7 @@
 #include "benchmarks/check/declared_node.h"
 
-#include <ATen/ops/empty.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "executor/libtorch/convert.h"
 #include "graph/compounds/channels_last.h"

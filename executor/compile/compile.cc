@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -54,6 +53,7 @@ struct PassedGraph {
   ir::Graph graph;
   PlanReport summary;
   Report report;
+  std::vector<KernelChoice> timed = {};  ///< which the tuning file holds since
 };
 
 PassedGraph run_shared_passes(const PlanInput& declared, const Settings& settings,
@@ -153,31 +153,18 @@ void tell_times(std::vector<KernelChoice>& choices, const std::vector<KernelChoi
   }
 }
 
-/// The layouts that a plan may be in: those that are fastest, or plain ones alone.
-enum class Layouts : std::uint8_t { fastest, plain };
-
-/// A step as far as its plans have it in common, and the kernel choices that were timed meanwhile.
-struct LaidOutGraph {
-  PassedGraph begun;
-  std::vector<KernelChoice> timed;
-};
-
-/// In plain tensors, or in the layouts that the back end's ops want if that is faster, or if an
-/// earlier plan keeps parameters so: then `settings` say so.
-LaidOutGraph pass_in_layouts(const PlanInput& declared, const Backend& backend,
-                             const CompileOptions& options, const Report& report, Layouts layouts,
-                             Settings& settings) {
-  const Kernels& kernels = backend.kernels();
-  const LayoutWishes wishes = layouts == Layouts::plain ? LayoutWishes() : backend.layouts();
+/// In plain tensors, or in the layouts that ops wish if that is faster, or if an earlier plan keeps
+/// parameters so: then `settings` say so.
+PassedGraph pass_in_layouts(const PlanInput& declared, const LayoutWishes& wishes,
+                            const Kernels& kernels, const CompileOptions& options,
+                            const Report& report, Settings& settings) {
   Settings wanted = settings;
   wanted.layouts.wants = wishes.wants;
   const bool kept = std::ranges::any_of(
       declared.kept, [](const auto& storage) { return !storage.second.plain(); });
   if (wishes.wants && kept) settings = wanted;
   PassedGraph begun = run_shared_passes(declared, settings, kernels, options, report);
-  if (kept || options.tune == Tune::off || !wants_layouts(begun.graph, wishes)) {
-    return {std::move(begun), {}};
-  }
+  if (kept || options.tune == Tune::off || !wants_layouts(begun.graph, wishes)) return begun;
   LayoutChooser chooser(begun.graph, kernels, options);
   std::optional<bool> prefers = chooser.known();
   std::optional<PassedGraph> laid_out;
@@ -192,14 +179,15 @@ LaidOutGraph pass_in_layouts(const PlanInput& declared, const Backend& backend,
     require_kernels(plain, kernels, options.ops, report.target);
     prefers = chooser.time(plain, other);
   }
-  if (!prefers) return {std::move(begun), {}};
+  if (!prefers) return begun;
   if (*prefers) {
     settings = wanted;
     begun = std::move(*laid_out);
   }
   begun.summary.choices.push_back(chooser.choice());
   begun.report.choices.push_back(chooser.choice());
-  return {std::move(begun), chooser.timed()};
+  begun.timed = chooser.timed();
+  return begun;
 }
 
 /// So much less memory, at most, does a plan take with more batches of updates than another: each
@@ -211,13 +199,14 @@ std::size_t gradient_bytes(const ir::Graph& graph) {
 }
 
 /// The plan of one mode: of those with the numbers of batches that the back end asks for, the one
-/// that it keeps. `settings` gain the layouts that were chosen.
+/// that it keeps. `settings` gain the layouts that were chosen, of those that are wished.
 ReportedPlan choose_plan(const PlanInput& declared, Mode mode, const Backend& backend,
-                         const CompileOptions& options, const Report& report, Settings& settings,
-                         Layouts layouts = Layouts::fastest) {
+                         const LayoutWishes& wishes, const CompileOptions& options,
+                         const Report& report, Settings& settings) {
   std::vector<ReportedPlan> made;
   std::vector<std::size_t> arenas;
-  auto [begun, timed] = pass_in_layouts(declared, backend, options, report, layouts, settings);
+  PassedGraph begun =
+      pass_in_layouts(declared, wishes, backend.kernels(), options, report, settings);
   const std::vector<std::size_t> buckets = backend.buckets(mode);
   const std::size_t gradients = mode == Mode::train ? gradient_bytes(begun.graph) : 0;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
@@ -226,8 +215,8 @@ ReportedPlan choose_plan(const PlanInput& declared, Mode mode, const Backend& ba
     ir::Graph graph = i + 1 < buckets.size() ? begun.graph : std::move(begun.graph);
     Plan plan = finish_plan(std::move(graph), begun.summary, declared, settings, backend.kernels(),
                             options, told);
-    tell_times(plan.report.choices, timed);
-    tell_times(told.choices, timed);
+    tell_times(plan.report.choices, begun.timed);
+    tell_times(told.choices, begun.timed);
     arenas.push_back(plan.memory.arena_bytes);
     made.push_back({std::move(plan), std::move(told)});
     // If one number changes nothing, those after it change nothing either.
@@ -251,12 +240,13 @@ Plan plan_within_budget(const PlanInput& declared, Mode mode, const Backend& bac
                         const CompileOptions& options, Report& report) {
   const Settings plain = settings_for(declared, settings_of(backend, mode), options);
   Settings settings = plain;
-  auto [plan, told] = choose_plan(declared, mode, backend, options, report, settings);
+  auto [plan, told] =
+      choose_plan(declared, mode, backend, backend.layouts(), options, report, settings);
   const std::optional<std::size_t> budget = options.memory_budget;
   if (budget && plan.memory.arena_bytes > *budget && settings.layouts.wants) {
     // Copies into other layouts take memory, too.
     Settings own = plain;
-    if (auto made = choose_plan(declared, mode, backend, options, report, own, Layouts::plain);
+    if (auto made = choose_plan(declared, mode, backend, {}, options, report, own);
         made.plan.memory.arena_bytes < plan.memory.arena_bytes) {
       plan = std::move(made.plan), told = std::move(made.report), settings = own;
     }

@@ -113,6 +113,7 @@ LayoutChooser::LayoutChooser(const ir::Graph& plain, const Kernels& kernels,
                              const CompileOptions& options)
     : kernels_(kernels),
       options_(options),
+      // The first number tells what our own kernels are like: another one times all steps anew.
       key_(fmt::format("{} | layout of images 1 in a step {:016x}", kernels.machine(),
                        hash_of(text_of(plain)))),
       choice_{.what = "layout of images",

@@ -101,6 +101,21 @@ struct MaxPoolGrad {
   }
 };
 
+/// The largest element of a window of 2 by 2, and which it is: the first of equal ones, the last
+/// NaN.
+template <class T>
+METRONOME_DEVICE T largest_of(const T (&taps)[4], int& won) {
+  T best = taps[0];
+  won = 0;
+  METRONOME_UNROLL
+  for (int tap = 1; tap < 4; ++tap) {
+    const bool wins = taps[tap] > best || taps[tap] != taps[tap];
+    best = wins ? taps[tap] : best;
+    won = wins ? tap : won;
+  }
+  return best;
+}
+
 /// Windows of 2 by 2 that lie side by side and fill their planes. A thread takes neighbours in a
 /// row: their elements are two packs of 16 bytes, one in each of the rows that they lie in.
 template <class T>
@@ -136,14 +151,7 @@ struct HalvesMaxPool {
       METRONOME_UNROLL
       for (int k = 0; k < Of::kWindows; ++k) {
         const T taps[4] = {up.v[2 * k], up.v[2 * k + 1], low.v[2 * k], low.v[2 * k + 1]};
-        best.v[k] = taps[0];
-        won.v[k] = 0;
-        METRONOME_UNROLL
-        for (int tap = 1; tap < 4; ++tap) {
-          const bool wins = taps[tap] > best.v[k] || taps[tap] != taps[tap];
-          best.v[k] = wins ? taps[tap] : best.v[k];
-          won.v[k] = wins ? tap : won.v[k];
-        }
+        best.v[k] = largest_of(taps, won.v[k]);
         watch_number(c, watch, best.v[k]);
       }
       y[i] = best;
@@ -227,17 +235,12 @@ struct QuartersLastMaxPool {
       const typename Of::Elements* const below = from + 2 * quarters.line;
       const typename Of::Elements taps[4] = {from[0], from[quarters.packs], below[0],
                                              below[quarters.packs]};
-      typename Of::Elements best = taps[0];
-      typename Of::Winners won = {};
+      typename Of::Elements best;
+      typename Of::Winners won;
       METRONOME_UNROLL
       for (int k = 0; k < Of::kChannels; ++k) {
-        METRONOME_UNROLL
-        for (int tap = 1; tap < 4; ++tap) {
-          const T v = taps[tap].v[k];
-          const bool wins = v > best.v[k] || v != v;
-          best.v[k] = wins ? v : best.v[k];
-          won.v[k] = wins ? tap : won.v[k];
-        }
+        const T of_channel[4] = {taps[0].v[k], taps[1].v[k], taps[2].v[k], taps[3].v[k]};
+        best.v[k] = largest_of(of_channel, won.v[k]);
         watch_number(c, watch, best.v[k]);
       }
       y[i] = best;

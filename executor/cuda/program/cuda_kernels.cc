@@ -62,8 +62,8 @@ struct Sample {
 };
 
 /// Samples of a result of more than 4 MiB, spread from its first byte to its last; a smaller one is
-/// compared whole. To fetch and to compare all of 128 MiB takes the host half a second for each
-/// candidate, and a device less than a millisecond to make it.
+/// compared whole. To compare all of 128 MiB takes a core of an AMD EPYC 0.4 s for each candidate,
+/// beside what fetching it takes.
 std::vector<Sample> samples_of(std::size_t bytes) {
   constexpr std::size_t kCount = 64, kEach = std::size_t{64} << 10;
   if (bytes <= kCount * kEach) return {{0, bytes}};

@@ -17,7 +17,7 @@ using namespace metronome;
 
 const Layout kInBlocks{{}, 1, 16};
 
-/// Products of images want their channels in blocks of 16, as convolutions will.
+/// Products of images want their channels in blocks of 16.
 void blocks(Settings& settings) {
   settings.layouts.wants = [](const OpPtr& op,
                               std::span<const Type> types) -> std::optional<Layout> {
