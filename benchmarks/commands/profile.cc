@@ -54,12 +54,18 @@ Trace trace_of(Executable& executable) {
 }
 
 std::string to_string(const ProfiledStep& step) {
-  const double more = step.microseconds - step.kernels.microseconds();
+  const double more = step.microseconds - step.kernels.step_microseconds();
+  const auto captured = [](const KernelTime& kernel) {
+    return kernel.by == TimingMethod::captured;
+  };
+  const char* less = std::ranges::any_of(step.kernels.kernels, captured)
+                         ? "less than the step that was recorded"
+                         : "less than its kernels one by one";
   return metronome::to_string(step.kernels) +
-         fmt::format("a step whose loss is read takes {:.1f} us, {:.1f} us {}\n", step.microseconds,
-                     std::abs(more),
-                     more < 0 ? "less than its kernels one by one"
-                              : "more than its kernels: launches, waits, the host's own work");
+         fmt::format(
+             "a step whose loss is read takes {:.1f} us, {:.1f} us {}\n", step.microseconds,
+             std::abs(more),
+             more < 0 ? less : "more than its kernels: launches, waits, the host's own work");
 }
 
 }  // namespace metronome::commands

@@ -159,7 +159,8 @@ def floors(records: list[dict]) -> dict[tuple[str, str], float]:
 def profiles(records: list[dict]) -> list[str]:
     """Of each model: its kernels, longest first, and what its step takes at least. A profile is
     {"step_microseconds": 9.5, "kernels": [{"kernel": "layer_norm", "microseconds": 2.5, "by": "launches"}, ...]},
-    microseconds a step: the "times" of a plan's record."""
+    microseconds a step: the "times" of a plan's record. Of a captured step also how long none ran,
+    and how long they overlapped."""
     lines, least = [], floors(records)
     for record in records:
         found = record.get("results")
@@ -172,6 +173,8 @@ def profiles(records: list[dict]) -> list[str]:
         beside = "not measured" if floor is None else f"{1e3 * floor:.1f} us"
         ways = ", ".join(dict.fromkeys(each["by"] for each in kernels)) or "nothing"
         step = f"{found['step_microseconds']:.1f} us a step, {total:.1f} in kernels, by {ways}"
+        if found.get("idle_microseconds") or found.get("overlap_microseconds"):
+            step += f", {found['idle_microseconds']:.1f} in none, {found['overlap_microseconds']:.1f} overlapping"
         lines += [f"### {model}, {scale}: {step}; floor {beside}", ""]
         rows = [
             [each["kernel"], f"{us:.2f}", f"{100 * us / total:.1f} %"]

@@ -124,7 +124,7 @@ class Maker:
         whats = {
             "graphs": "conditional nodes, libraries in them, mapped numbers, times of launches",
             "failed-body": "memory and a graph after a body that failed",
-            "after-records": "a conditional node after CUPTI ran",
+            "after-records": "a conditional node after CUPTI ran, and its records of a graph",
             "nccl": "collectives of one rank, in graphs",
         }
         return [

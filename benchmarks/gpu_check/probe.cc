@@ -1,6 +1,7 @@
 #include "benchmarks/gpu_check/probe.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -75,12 +76,16 @@ class Marks {
     }
   }
 
-  /// The marks that a launch leaves where flags are so: "02" where those two ran.
-  std::string launch(CudaGraphExec graph, const std::string& flags) {
-    std::vector<std::uint8_t> set(kCount), seen(kCount);
-    driver_.upload(seen_.data(), seen.data(), kCount, stream_);
+  void set_flags(const std::string& flags) {
+    std::vector<std::uint8_t> set(kCount);
     for (std::size_t i = 0; i < flags.size(); ++i) set[i] = flags[i] == '1';
     driver_.upload(flags_.data(), set.data(), kCount, stream_);
+  }
+  /// The marks that a launch leaves where flags are so: "02" where those two ran.
+  std::string launch(CudaGraphExec graph, const std::string& flags) {
+    std::vector<std::uint8_t> seen(kCount);
+    driver_.upload(seen_.data(), seen.data(), kCount, stream_);
+    set_flags(flags);
     driver_.launch(graph, stream_);
     driver_.synchronize(stream_);
     driver_.download(seen.data(), seen_.data(), kCount, stream_);
@@ -213,16 +218,55 @@ void upload_numbers(CudaDriver& driver, const Block& block, CudaStream stream) {
   driver.synchronize(stream);
 }
 
-void product_in_a_body(Outcome& outcome, CudaDriver& driver, Marks& marks) {
+/// f(product, its result) of two square matrices.
+template <class F>
+void with_product(CudaDriver& driver, CudaStream stream, const F& f) {
   constexpr std::int64_t kSize = 128;
   constexpr std::size_t kBytes = sizeof(float) * kSize * kSize;
   const Block a(driver, kBytes), b(driver, kBytes), d(driver, kBytes);
-  upload_numbers(driver, a, marks.stream());
-  upload_numbers(driver, b, marks.stream());
+  upload_numbers(driver, a, stream);
+  upload_numbers(driver, b, stream);
   const GemmCommand call{
       .problem = {.m = kSize, .n = kSize, .k = kSize}, .a = a.data(), .b = b.data(), .d = d.data()};
-  with_largest(driver, call, [&](const GemmCommand& product) {
-    call_in_a_body(outcome, driver, marks, product, d.data(), kBytes);
+  with_largest(driver, call, [&](const GemmCommand& product) { f(product, d); });
+}
+
+void product_in_a_body(Outcome& outcome, CudaDriver& driver, Marks& marks) {
+  with_product(driver, marks.stream(), [&](const GemmCommand& product, const Block& result) {
+    call_in_a_body(outcome, driver, marks, product, result.data(), result.bytes());
+  });
+}
+
+/// A graph of a mark, a mark in a condition, a product and a mark, in a row.
+void records_of_a_graph(Outcome& outcome, CudaDriver& driver, Marks& marks) {
+  with_product(driver, marks.stream(), [&](const GemmCommand& product, const Block&) {
+    const int nodes = driver.prepare(product).nodes;
+    const CudaGraphExec graph = marks.graph([&] {
+      marks.mark(0);
+      marks.cases(1, false, {[&] { marks.mark(1); }});
+      marks.enqueue(product, nodes);
+      marks.mark(2);
+    });
+    outcome.passed = true;
+    for (const char* flag : {"0", "1"}) {
+      marks.set_flags(flag);
+      const auto records = driver.launch_by_records(graph, marks.stream());
+      if (!records) {
+        outcome.detail = "there are none";
+        break;
+      }
+      std::vector<std::int32_t> ran;
+      for (const RunRecord& record : *records) {
+        if (ran.empty() || ran.back() != record.command) ran.push_back(record.command);
+      }
+      const std::vector<std::int32_t> skipped = {0, RunRecord::kGuards, 2, 3},
+                                      whole = {0, RunRecord::kGuards, 1, 2, 3};
+      outcome.passed = outcome.passed && ran == (*flag == '0' ? skipped : whole);
+      outcome.detail +=
+          fmt::format("{}flag {}: {} in {:.1f} us", outcome.detail.empty() ? "" : "; ", flag,
+                      fmt::join(ran, " "), records->empty() ? 0 : records->back().end);
+    }
+    driver.release(graph);
   });
 }
 
@@ -395,6 +439,10 @@ void probe_after_records(Outcomes& outcomes, CudaDriver& driver) {
     const bool records = driver.measure_by_records(all, marks.stream()).has_value();
     if_runs(o, marks);
     o.detail += records ? "; there are records" : "; there are no records";
+  });
+  outcomes.run("CUPTI's records of a graph", "of each command that ran", [&](Outcome& o) {
+    Marks marks(driver);
+    records_of_a_graph(o, driver, marks);
   });
 }
 

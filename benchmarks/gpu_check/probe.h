@@ -14,7 +14,8 @@ void probe_graphs(Outcomes& outcomes, CudaDriver& driver);
 void probe_failed_body(Outcomes& outcomes, CudaDriver& driver);
 /// Each collective of one rank, by NCCL, in a graph.
 void probe_collectives(Outcomes& outcomes, CudaDriver& driver);
-/// A conditional node after the device's records were read. In a process of its own, too.
+/// A conditional node after the device's records were read, and its records of a graph. In a
+/// process of its own, too.
 void probe_after_records(Outcomes& outcomes, CudaDriver& driver);
 
 }  // namespace metronome::gpu_check

@@ -114,6 +114,18 @@ std::string ways_of(const Profile& profile) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+/// ": 45.0 us from the first to the last, of which none runs for 3.0 us; they overlap for 1.2 us".
+std::string gaps_text(const Profile& profile) {
+  const auto captured = [](const KernelTime& kernel) {
+    return kernel.by == TimingMethod::captured;
+  };
+  if (std::ranges::none_of(profile.kernels, captured)) return "";
+  return fmt::format(
+      ": {:.1f} us from the first to the last, of which none runs for {:.1f} us; they overlap for "
+      "{:.1f} us",
+      profile.step_microseconds(), profile.idle_microseconds, profile.overlap_microseconds);
+}
+
 }  // namespace
 
 std::string_view name_of(Phase phase) {
@@ -158,9 +170,10 @@ std::string to_string(const Profile& profile) {
   const double total = profile.microseconds();
   std::string text = fmt::format(
       "graph \"{}\", {} step{} to {} on {}: {:.1f} us a step in kernels, each the "
-      "median of its runs, by {}{}\n",
+      "median of its runs, by {}{}{}\n",
       profile.graph, profile.steps, profile.steps == 1 ? "" : "s", name_of(profile.mode),
-      profile.where, total, ways_of(profile), profile.under_load ? ", under load" : "");
+      profile.where, total, ways_of(profile), gaps_text(profile),
+      profile.under_load ? ", under load" : "");
   text += table("part of the step", by_phase(profile), total);
   text += table("scope", by_scope(profile), total);
   text += table("line", longest(by_line(profile), kLongestParts), total);

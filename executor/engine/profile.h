@@ -57,11 +57,20 @@ struct Profile {
   int steps = 0;
   std::size_t plan = 0;             ///< the one that ran, among `Report::plans`
   std::vector<KernelTime> kernels;  ///< each once, in the order in which they first ran
+  /// Medians of a captured step, by a device's records: between the first kernel and the last none
+  /// ran for so long; and so much does the sum of kernels count more than once, as several ran. 0
+  /// where kernels were timed one by one.
+  double idle_microseconds = 0, overlap_microseconds = 0;
   /// Other programs took more than a fifth of the cores meanwhile, so that medians are too long,
   /// too. False where the host's clock timed no kernel.
   bool under_load = false;
 
   double microseconds() const;  ///< a step, in all kernels
+  /// A step from the beginning of its first kernel to the end of its last; the same where kernels
+  /// were timed one by one.
+  double step_microseconds() const {
+    return microseconds() + idle_microseconds - overlap_microseconds;
+  }
 };
 
 /// Some kernels together.

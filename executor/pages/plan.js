@@ -9,6 +9,11 @@ function micros(us) {
   if (us >= 1e4) return (us / 1e3).toFixed(1) + ' ms';
   return us.toFixed(us < 10 ? 2 : 1) + ' us';
 }
+// Of a captured step that a device recorded; of records from before there were such, nothing.
+function gaps(times) {
+  if (!times.idle_microseconds && !times.overlap_microseconds) return '';
+  return '; in none for ' + micros(times.idle_microseconds) + ' between the first and the last, overlapping for ' + micros(times.overlap_microseconds);
+}
 // Of a plan among several: its mode, and the shape or average that it has.
 const nameOf = (plan) => plan.mode + (plan.average ? ' with "' + plan.average + '"' : '') + (plan.batch ? ', ' + plan.batch : '');
 
@@ -362,7 +367,7 @@ function showTime() {
   const clean = (path) => partsOf(path)[0].replace(/\.grad$/, '');
   const step = record.times.step_microseconds, opOf = (kernel) => kernel.members ? 'group of ' + kernel.members : kernel.op;
   at('time').replaceChildren(make('p', (step > 0 ? micros(step) + ' a step. ' : '') + 'Each kernel: the median of its runs in ' + steps + ' steps, by ' +
-    [...new Set(kernels.map((kernel) => kernel.by))].join(', ') + (underLoad ? ', under load: other programs took more than a fifth of the cores' : '') + '.', {className: 'hint'}),
+    [...new Set(kernels.map((kernel) => kernel.by))].join(', ') + gaps(record.times) + (underLoad ? ', under load: other programs took more than a fifth of the cores' : '') + '.', {className: 'hint'}),
     make('h3', 'By scope'), bars(sums((kernel) => clean(kernel.path))), make('h3', 'By line'), bars(sums((kernel) => kernel.line || '(no line)')),
     make('h3', 'By op'), bars(sums(opOf)),
     make('h3', 'Longest kernels'), bars(sums((kernel) => kernel.kernel)));

@@ -94,6 +94,7 @@ struct RecordedTimes {
   std::size_t plan = 0;          ///< the one that was timed, among the record's plans
   double step_microseconds = 0;  ///< a replayed step whose loss is read; 0 where none was timed
   std::vector<KernelTime> kernels = {};
+  double idle_microseconds = 0, overlap_microseconds = 0;  ///< of a captured step (`Profile`)
   bool under_load = false;  ///< other programs took more than a fifth of the cores (`Profile`)
 
   bool operator==(const RecordedTimes&) const = default;

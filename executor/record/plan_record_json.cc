@@ -30,7 +30,8 @@ T enumerator_named(std::string_view name, std::span<const T> all, std::string_vi
 constexpr Mode kModesOfPlans[] = {Mode::train, Mode::evaluate, Mode::advance};
 constexpr Phase kPhases[] = {Phase::forward, Phase::backward, Phase::update, Phase::executor};
 constexpr TimingMethod kClocks[] = {TimingMethod::host_clock, TimingMethod::launches,
-                                    TimingMethod::copies, TimingMethod::records};
+                                    TimingMethod::copies, TimingMethod::records,
+                                    TimingMethod::captured};
 
 }  // namespace
 
@@ -77,7 +78,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedStorage, path, type, kind, line, byte
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedAssignment, storage, value, in_place)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedPlan, nodes, assignments, peak)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RecordedTimes, steps, plan, step_microseconds,
-                                                kernels, under_load)
+                                                kernels, idle_microseconds, overlap_microseconds,
+                                                under_load)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanRecord, report, storages, plans, times)
 
 std::string to_json(const PlanRecord& record) {

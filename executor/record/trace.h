@@ -38,7 +38,8 @@ struct Trace {
 };
 
 /// JSON in the Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a
-/// row of the host's steps, and a row of kernels inside the scopes of their paths.
+/// row of the host's steps, and a row of kernels inside the scopes of their paths; more rows where
+/// kernels overlap.
 std::string to_json(const Trace& trace);
 
 }  // namespace metronome

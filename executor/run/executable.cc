@@ -249,6 +249,8 @@ PlanRecord Executable::plan_record(const Profile& profile) const {
   record.times = {.steps = profile.steps,
                   .plan = profile.plan,
                   .kernels = profile.kernels,
+                  .idle_microseconds = profile.idle_microseconds,
+                  .overlap_microseconds = profile.overlap_microseconds,
                   .under_load = profile.under_load};
   return record;
 }

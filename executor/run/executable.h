@@ -124,11 +124,12 @@ class Executable {
 
   /// Training steps as `run` takes them, or evaluations (`ProfileOptions::mode`), kernel by kernel:
   /// how long each took, with its op, scope, part of the step, bytes and operations. The feeds are
-  /// those of each step. `to_string` of the result is tables. On a CPU what a condition skips is
-  /// not among them. On a GPU all kernels run, one after the other: what conditions skip is among
-  /// them, and what streams run side by side is not seen. Times there are the device's own records
-  /// (CUPTI); without those each kernel is timed alone, with its operands in the caches, before the
-  /// step (`KernelTime::by`). Throws RunError for `stepwise` and `eager`.
+  /// those of each step. `to_string` of the result is tables. Kernels that a condition skips are
+  /// not among them. On a GPU times are the device's own records (CUPTI) of the captured step as it
+  /// runs: kernels that run side by side each have their whole time, and recording makes a step
+  /// longer. A step that is not captured is recorded kernel by kernel. Without records each kernel
+  /// is timed alone, with its operands in the caches, before the step. Then what conditions skip is
+  /// among them, too; `KernelTime::by` says how it was. Throws RunError for `stepwise` and `eager`.
   Profile profile(std::initializer_list<Feed> feeds = {}, ProfileOptions options = {});
   Profile profile(std::span<const Feed> feeds, ProfileOptions options = {});
 

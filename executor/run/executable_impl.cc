@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "executor/engine/ranks.h"
+#include "executor/engine/step_gaps.h"
 #include "executor/record/record_plans.h"
 #include "executor/run/rank_agreement.h"
 #include "executor/support/load_watch.h"
@@ -224,10 +225,16 @@ Profile Executable::Impl::profile(executor::StepKind kind, const executor::FeedV
                   .kernels = {}};
   std::unordered_map<std::string, std::size_t> known;
   std::vector<std::vector<double>> of_each;  // [kernel] microseconds of each run
+  std::vector<double> idle, overlap;         // [step]
   const executor::LoadWatch watch;
   for (int step = 0; step < steps; ++step) {
     std::vector<KernelRun> runs;
     this->step(kind, views, choice, &runs);
+    if (!runs.empty() && runs.front().kernel.by == TimingMethod::captured) {
+      const executor::StepGaps gaps = executor::gaps_of(runs);
+      idle.push_back(gaps.idle);
+      overlap.push_back(gaps.overlap);
+    }
     for (auto& [time, begin] : runs) {
       const auto [place, added] = known.emplace(time.kernel, profile.kernels.size());
       if (added) of_each.emplace_back();
@@ -240,6 +247,10 @@ Profile Executable::Impl::profile(executor::StepKind kind, const executor::FeedV
     KernelTime& kernel = profile.kernels[i];
     kernel.runs = static_cast<double>(of_each[i].size()) / steps;
     kernel.microseconds = median(of_each[i]) * kernel.runs;
+  }
+  if (!idle.empty()) {
+    profile.idle_microseconds = median(idle);
+    profile.overlap_microseconds = median(overlap);
   }
   const auto by_host = [](const KernelTime& kernel) {
     return kernel.by == TimingMethod::host_clock;

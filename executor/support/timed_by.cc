@@ -14,6 +14,8 @@ std::string_view name_of(TimingMethod by) {
       return "copies in a graph";
     case TimingMethod::records:
       return "the device's records";
+    case TimingMethod::captured:
+      return "the device's records of the captured step";
   }
   throw InternalError("a way of timing out of range");
 }

@@ -23,12 +23,14 @@ void HostDriver::begin_capture(CudaStream stream) {
   ++captures_;
   capturing_.emplace();
   origin_ = stream.index;
+  captured_commands_ = 0;
   at(stream).captures = true;
 }
 
-void HostDriver::add_node(std::variant<Command, int> work, Stream& stream) {
+void HostDriver::add_node(std::variant<Command, int> work, Stream& stream, std::int32_t command) {
   const Case in = stream.cases.empty() ? Case{} : stream.cases.back();
-  capturing_->nodes.push_back({std::move(work), in, std::exchange(stream.frontier, {}), {}});
+  capturing_->nodes.push_back(
+      {std::move(work), command, in, std::exchange(stream.frontier, {}), {}});
   stream.frontier = {static_cast<int>(capturing_->nodes.size()) - 1};
 }
 
@@ -40,9 +42,11 @@ void HostDriver::capture(const Command& command, Stream& stream) {
     if (!call->conditional() && !stream.cases.empty()) {
       throw InternalError(fmt::format("a {} in a conditional node", call->name()));
     }
-    for (int i = 1; i < libraries_.nodes(*call); ++i) add_node(ZeroCommand{}, stream);
+    for (int i = 1; i < libraries_.nodes(*call); ++i) {
+      add_node(ZeroCommand{}, stream, captured_commands_);
+    }
   }
-  add_node(command, stream);
+  add_node(command, stream, captured_commands_++);
 }
 
 void HostDriver::begin_cases(std::span<const bool* const> guards, bool otherwise,
@@ -53,8 +57,8 @@ void HostDriver::begin_cases(std::span<const bool* const> guards, bool otherwise
   for (const bool* guard : guards) require_own(guard, sizeof(bool), "a condition reads");
   const int condition = static_cast<int>(capturing_->conditions.size());
   capturing_->conditions.push_back({{guards.begin(), guards.end()}, otherwise});
-  add_node(condition, s);
-  for (int i = 1; i < kCaseNodes; ++i) add_node(ZeroCommand{}, s);
+  add_node(condition, s, RunRecord::kGuards);
+  for (int i = 1; i < kCaseNodes; ++i) add_node(ZeroCommand{}, s, RunRecord::kGuards);
   s.cases.push_back({condition, 0});
 }
 

@@ -334,6 +334,18 @@ std::optional<std::vector<double>> HostDriver::measure_by_records(
   return microseconds;
 }
 
+std::optional<std::vector<RunRecord>> HostDriver::launch_by_records(CudaGraphExec graph,
+                                                                    CudaStream stream) {
+  forbid_in_capture("what is done is recorded");
+  if (!settings_.graph_records) return std::nullopt;
+  launch(graph, stream);
+  synchronize(stream);
+  std::vector<RunRecord> ran = graphs_[graph.index].ran;
+  std::ranges::stable_sort(ran, {}, &RunRecord::begin);
+  if (on_records) on_records(ran);
+  return ran;
+}
+
 void HostDriver::play(const Command& command) {
   if (settings_.seed) player_.set_order({RunOrder::Kind::random, random_()});
   player_.play(command);
@@ -382,7 +394,7 @@ void HostDriver::advance_stream(Stream& stream) {
   const auto finished =
       std::visit(Overloaded{[&](const Command& command) {
                               play(command);
-                              pass_time(&command, settings_.alone_us);
+                              clock_ += time_of(&command, settings_.alone_us) / 1e3;
                               return true;
                             },
                             [&](const Transfer& t) {
@@ -400,10 +412,29 @@ void HostDriver::advance_stream(Stream& stream) {
   if (finished) stream.work.pop_front();
 }
 
-/// `command`: null for a condition.
-void HostDriver::pass_time(const Command* command, double otherwise_us) {
-  const bool told = microseconds && command != nullptr;
-  clock_ += (told ? microseconds(*command) : otherwise_us) / 1e3;
+/// Keeps the record of a node that ran.
+void HostDriver::note_run(Graph& graph, int node, bool ran) {
+  double begin = 0;
+  for (const int before : graph.nodes[node].after) begin = std::max(begin, graph.ends[before]);
+  const double us =
+      ran ? time_of(std::get_if<Command>(&graph.nodes[node].work), settings_.in_graph_us) : 0;
+  graph.ends[node] = begin + us;
+  if (ran) graph.ran.push_back({graph.nodes[node].command, begin, begin + us});
+}
+
+/// The time of a launch on the clock.
+double HostDriver::time_of(const Graph& graph) const {
+  double sum = 0, end = 0;
+  for (const RunRecord& run : graph.ran) {
+    sum += run.end - run.begin;
+    end = std::max(end, run.end);
+  }
+  return settings_.graph_records ? end : sum;
+}
+
+/// Microseconds; `command`: null for a condition.
+double HostDriver::time_of(const Command* command, double otherwise) const {
+  return microseconds && command != nullptr ? microseconds(*command) : otherwise;
 }
 
 /// False where it is of a case that was not taken.
@@ -432,6 +463,8 @@ bool HostDriver::advance_graph(Graph& graph) {
     graph.left = graph.nodes.size();
     graph.missing.assign(nodes, 0);
     graph.ready.clear();
+    graph.ends.assign(nodes, 0);
+    graph.ran.clear();
     for (Graph::Condition& condition : graph.conditions) condition.chosen = -1;
     for (int i = 0; i < nodes; ++i) {
       graph.missing[i] = static_cast<int>(graph.nodes[i].after.size());
@@ -442,11 +475,9 @@ bool HostDriver::advance_graph(Graph& graph) {
     const auto chosen = graph.ready.begin() + static_cast<std::ptrdiff_t>(pick(graph.ready.size()));
     const int node = *chosen;
     graph.ready.erase(chosen);
-    if (run_node(graph, graph.nodes[node])) {
-      pass_time(std::get_if<Command>(&graph.nodes[node].work), settings_.in_graph_us);
-    } else {
-      ++counts_.skipped;
-    }
+    const bool ran = run_node(graph, graph.nodes[node]);
+    note_run(graph, node, ran);
+    if (!ran) ++counts_.skipped;
     --graph.left;
     for (const int next : graph.nodes[node].before) {
       if (--graph.missing[next] > 0) continue;
@@ -454,6 +485,7 @@ bool HostDriver::advance_graph(Graph& graph) {
     }
   }
   if (graph.left > 0) return false;
+  clock_ += time_of(graph) / 1e3;
   graph.runs = false;
   ++graph.finished;
   return true;

@@ -36,8 +36,11 @@ struct HostSettings {
   bool strict = true;             ///< CudaDriver::strict
   bool begins_early = false;  ///< CudaDriver::begins_early; kernels end before others begin still
   bool records = false;       ///< whether it tells of what it did: in_graph_us a command
-  double alone_us = 2;        ///< on the clock: of a command that is enqueued alone
-  double in_graph_us = 1;     ///< and of a node of a graph
+  /// Whether it tells of a launch of a graph, too. Then nodes begin as soon as they may, by the
+  /// clock also; else one after the other.
+  bool graph_records = false;
+  double alone_us = 2;     ///< on the clock: of a command that is enqueued alone
+  double in_graph_us = 1;  ///< and of a node of a graph
   DeviceProperties properties = {.name = "the host",
                                  .multiprocessors = 4,
                                  .memory_bytes = 1 << 30,
@@ -84,6 +87,8 @@ class HostDriver final : public CudaDriver {
   std::function<void(const Command& command, CudaStream stream)> on_enqueue;
   /// The time that a command takes on the clock, in a graph and alone; empty: as the settings say.
   std::function<double(const Command& command)> microseconds;
+  /// Called with the records of a launch, before they are told.
+  std::function<void(std::vector<RunRecord>& records)> on_records;
   /// Streams of callers that are being captured.
   std::set<void*> captured_streams;
   /// Tells what memory of users is page-locked.
@@ -126,6 +131,8 @@ class HostDriver final : public CudaDriver {
   void release(CudaGraphExec graph) noexcept override;
   std::optional<std::vector<double>> measure_by_records(
       std::span<const std::span<const Command>> work, CudaStream stream) override;
+  std::optional<std::vector<RunRecord>> launch_by_records(CudaGraphExec graph,
+                                                          CudaStream stream) override;
   std::size_t other_bytes() const override { return 0; }
   std::vector<Candidate> candidates(const LibraryCommand& call) const override {
     return libraries_.candidates(call);
@@ -182,6 +189,7 @@ class HostDriver final : public CudaDriver {
     };
     struct Node {
       std::variant<Command, int> work;  // or the condition whose guards it reads
+      std::int32_t command;             // RunRecord::command
       Case in;
       std::vector<int> after;   // the nodes that it waits for
       std::vector<int> before;  // those that wait for it
@@ -195,6 +203,8 @@ class HostDriver final : public CudaDriver {
     bool runs = false;
     std::vector<int> missing;  // [node] nodes that it still waits for
     std::vector<int> ready;    // in the order of capture
+    std::vector<double> ends;  // [node] us from the beginning, with all the room there is
+    std::vector<RunRecord> ran;
     std::size_t left = 0;
   };
 
@@ -214,9 +224,11 @@ class HostDriver final : public CudaDriver {
   template <class Condition>
   void advance_until(const Condition& condition);
   void play(const Command& command);
-  void pass_time(const Command* command, double otherwise_us);
+  double time_of(const Graph& graph) const;
+  double time_of(const Command* command, double otherwise) const;
   void capture(const Command& command, Stream& stream);
-  void add_node(std::variant<Command, int> work, Stream& stream);
+  void add_node(std::variant<Command, int> work, Stream& stream, std::int32_t command);
+  void note_run(Graph& graph, int node, bool ran);
   bool run_node(Graph& graph, const Graph::Node& node);
   void check_joined(const Stream& origin) const;
   std::size_t pick(std::size_t count);
@@ -244,6 +256,7 @@ class HostDriver final : public CudaDriver {
   std::optional<Graph> capturing_;
   int origin_ = -1;  // the stream that the capture began on
   int captures_ = 0;
+  std::int32_t captured_commands_ = 0;  // in the capture under way
 };
 
 }  // namespace metronome

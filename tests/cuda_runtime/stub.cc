@@ -127,6 +127,7 @@ void forget() {
   all.refused.clear();
   all.handles.clear();
   all.last_graph.clear();
+  all.watch = {};
   last_error = cudaSuccess;
 }
 
@@ -139,6 +140,11 @@ void note(const std::string& call) {
 }
 void fail(int number) { state().failing = number; }
 void fail(const std::string& name, cudaError_t error) { state().refused[name] = error; }
+
+void watch(Watch watch) {
+  const std::scoped_lock lock(state().mutex);
+  state().watch = std::move(watch);
+}
 
 bool is_held_back() {
   State& all = state();

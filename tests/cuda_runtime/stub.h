@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,16 @@ void note(const std::string& call);
 void fail(int call);
 /// Calls of this name fail with an error.
 void fail(const std::string& name, cudaError_t error);
+
+/// Told of what happens, as a tool is that watches the driver; in the stub's lock.
+struct Watch {
+  /// Instantiating a graph copies its nodes, those of bodies and child graphs among them.
+  std::function<void(cudaGraphNode_t original, cudaGraphNode_t copy)> on_copy;
+  /// A kernel, a copy or a memset runs: a copy of a node, or work that was enqueued, null.
+  std::function<void(cudaGraphNode_t node, cudaGraphNodeType type)> on_work;
+};
+/// Watches from here until `forget`. All bodies of conditions run.
+void watch(Watch watch);
 
 /// Whether this thread stands in a capture in which the driver refuses to allocate.
 bool is_held_back();

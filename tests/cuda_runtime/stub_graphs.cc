@@ -10,7 +10,7 @@
 namespace metronome::stub {
 namespace {
 
-std::unique_ptr<CUgraph_st> copy_of(const CUgraph_st& graph, cudaGraph_t around) {
+std::unique_ptr<CUgraph_st> copy_of(const State& all, const CUgraph_st& graph, cudaGraph_t around) {
   auto copy = std::make_unique<CUgraph_st>();
   copy->around = around;
   std::map<cudaGraphNode_t, cudaGraphNode_t> twin;
@@ -18,10 +18,24 @@ std::unique_ptr<CUgraph_st> copy_of(const CUgraph_st& graph, cudaGraph_t around)
     auto made = std::make_unique<CUgraphNode_st>();
     made->type = node->type;
     for (const cudaGraphNode_t before : node->after) made->after.push_back(twin.at(before));
+    for (const auto& within : node->within) {
+      made->within.push_back(copy_of(all, *within, copy.get()));
+    }
     twin[node.get()] = made.get();
+    if (all.watch.on_copy) all.watch.on_copy(node.get(), made.get());
     copy->nodes.push_back(std::move(made));
   }
   return copy;
+}
+
+void run(const State& all, const CUgraph_st& graph) {
+  for (const auto& node : graph.nodes) {
+    const bool works = node->type == cudaGraphNodeTypeKernel ||
+                       node->type == cudaGraphNodeTypeMemcpy ||
+                       node->type == cudaGraphNodeTypeMemset;
+    if (works) all.watch.on_work(node.get(), node->type);
+    for (const auto& within : node->within) run(all, *within);
+  }
 }
 
 const char* name_of(cudaGraphNodeType type) {
@@ -114,7 +128,7 @@ cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* made, cudaGraph_t graph,
   return call("cudaGraphAddChildGraphNode", [&](State& all) {
     if (!known(all, child)) return cudaErrorInvalidValue;
     const cudaError_t status = add(all, made, graph, after, count, cudaGraphNodeTypeGraph);
-    if (status == cudaSuccess) (*made)->within.push_back(copy_of(*child, graph));
+    if (status == cudaSuccess) (*made)->within.push_back(copy_of(all, *child, graph));
     return status;
   });
 }
@@ -181,11 +195,19 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) 
     return cudaSuccess;
   });
 }
+cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t* child) {
+  return call("cudaGraphChildGraphNodeGetGraph", [&](State&) {
+    if (node->type != cudaGraphNodeTypeGraph) return cudaErrorInvalidValue;
+    *child = node->within.front().get();
+    return cudaSuccess;
+  });
+}
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
   return call("cudaGraphInstantiate", [&](State& all) {
     if (const cudaError_t refused = unsafe(all); refused != cudaSuccess) return refused;
     if (!all.graphs.contains(graph)) return cudaErrorInvalidValue;
     auto executable = std::make_unique<CUgraphExec_st>();
+    executable->copy = copy_of(all, *graph, nullptr);
     *made = executable.get();
     all.executables.emplace(*made, std::move(executable));
     all.last_graph = text_of(*graph, "");
@@ -207,6 +229,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t stream) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   return call("cudaGraphLaunch", [&](State& all) {
     if (!executable->uploaded) return cudaErrorInvalidValue;
+    if (all.watch.on_work) run(all, *executable->copy);
     return outside_capture(all, stream);
   });
 }

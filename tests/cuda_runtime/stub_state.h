@@ -27,6 +27,7 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
   bool uploaded = false;
+  std::unique_ptr<CUgraph_st> copy;
 };
 struct CUstream_st {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -58,6 +59,7 @@ struct State {
   std::set<cudaGraphConditionalHandle> handles;
   cudaGraphConditionalHandle next_handle = 1;
   std::string last_graph;
+  Watch watch;
 };
 
 State& state();
@@ -109,7 +111,10 @@ cudaError_t enqueue(State& all, cudaStream_t stream, cudaGraphNodeType type, Wor
   CUstream_st* const s = found(all, stream);
   if (s == nullptr) return cudaErrorInvalidResourceHandle;
   if (s->status == cudaStreamCaptureStatusInvalidated) return cudaErrorStreamCaptureInvalidated;
-  if (!captures(*s)) return work();
+  if (!captures(*s)) {
+    if (all.watch.on_work) all.watch.on_work(nullptr, type);
+    return work();
+  }
   cudaGraphNode_t node = nullptr;
   const cudaError_t status = add(all, &node, s->into, s->last.data(), s->last.size(), type);
   s->last = {node};

@@ -35,6 +35,10 @@ TEST_CASE("what is written has every kernel, a step's microseconds and runs, a r
   CHECK(commands::to_string(step) ==
         tables +
             "a step whose loss is read takes 2.5 us, 1.0 us less than its kernels one by one\n");
+  step.kernels.kernels[0].by = TimingMethod::captured;
+  step.kernels.idle_microseconds = 0.5;
+  CHECK(commands::to_string(step).ends_with(
+      "a step whose loss is read takes 2.5 us, 1.5 us less than the step that was recorded\n"));
 }
 
 }  // namespace

@@ -400,14 +400,16 @@ TEST_CASE("collectives are not repeated to time them") {
   const std::string told =
       "graph \"chains\": a step with collectives is profiled by the device's own records alone, as "
       "no rank may run one more often than the others, and this device tells of none (CUPTI)";
-  for (const bool records : {false, true}) {
+  for (const HostSettings& settings :
+       {HostSettings{}, {.records = true}, {.records = true, .graph_records = true}}) {
     CHECK(on_ranks(2, [&](const Own& own) {
-            Executable step =
-                compile(two_chains(), on_host_device(cuda_graph(), {.records = records}),
-                        options(own, {Mode::evaluate}));
+            Executable step = compile(two_chains(), on_host_device(cuda_graph(), settings),
+                                      options(own, {Mode::evaluate}));
             const at::Tensor x = whole(own->rank(), {4, 4}, at::kDouble);
-            step.profile({{"x", x}}, {.mode = Mode::evaluate});
-          }) == std::vector<std::string>(2, records ? "" : told));
+            const Profile profile = step.profile({{"x", x}}, {.mode = Mode::evaluate});
+            const bool captured = profile.kernels[0].by == TimingMethod::captured;
+            if (captured != settings.graph_records) throw RunError("timed in another way");
+          }) == std::vector<std::string>(2, settings.records ? "" : told));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "graph/ir/error.h"
 
@@ -64,12 +65,21 @@ StepForm::StepForm(CudaDriver& driver, std::span<const program::Task> tasks,
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     if (plan_.recorded[i]) events_[i] = driver_->make_event();
   }
-  if (captured_) capture(nodes, launched == LaunchKind::early_graph, [this] { play(); });
+  if (!captured_) return;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    task_of_.insert(task_of_.end(), tasks_[i].commands.size(), static_cast<std::int32_t>(i));
+  }
+  capture(nodes, launched == LaunchKind::early_graph, [this] { play(); });
 }
 
 StepForm::StepForm(CudaDriver& driver, std::span<const program::Task> tasks,
                    const program::RegionParts& regions, CudaStream stream, int nodes)
-    : driver_(&driver), tasks_(tasks), streams_{stream}, captured_(true), name_(name_of(regions)) {
+    : driver_(&driver),
+      tasks_(tasks),
+      streams_{stream},
+      captured_(true),
+      skips_(true),
+      name_(name_of(regions)) {
   nodes += prepare_clears(driver, regions) + CudaDriver::kCaseNodes * regions_in(regions);
   capture(nodes, false, [&] { play(regions); });
 }
@@ -94,11 +104,37 @@ void StepForm::launch() const {
   }
 }
 
-void StepForm::play(const program::RegionParts& parts) const {
+std::optional<std::vector<TaskRun>> StepForm::launch_by_records() const {
+  if (!captured_) return std::nullopt;
+  const auto records = driver_->launch_by_records(graph_, streams_[0]);
+  if (!records) return std::nullopt;
+  std::vector<TaskRun> runs;
+  std::unordered_map<std::int32_t, std::size_t> places;  // in `runs`, of tasks
+  for (const RunRecord& record : *records) {
+    const std::int32_t task =
+        record.command == RunRecord::kGuards ? -1 : task_of_.at(record.command);
+    const auto known = task < 0 ? places.end() : places.find(task);
+    if (known != places.end()) {
+      TaskRun& run = runs[known->second];
+      run.end = std::max(run.end, record.end);
+      continue;
+    }
+    if (task >= 0) places[task] = runs.size();
+    runs.push_back({task, record.begin, record.end});
+  }
+  return runs;
+}
+
+void StepForm::enqueue(const Command& command, std::int32_t task) {
+  driver_->enqueue(command, streams_[0]);
+  task_of_.push_back(task);
+}
+
+void StepForm::play(const program::RegionParts& parts) {
   for (const program::RegionPart& part : parts) {
     if (part.task >= 0) {
       naming(tasks_[part.task], "capturing", [&] {
-        for (const Command& c : tasks_[part.task].commands) driver_->enqueue(c, streams_[0]);
+        for (const Command& c : tasks_[part.task].commands) enqueue(c, part.task);
       });
       continue;
     }
@@ -110,9 +146,9 @@ void StepForm::play(const program::RegionParts& parts) const {
            [&] { driver_->begin_cases(guards, guards.size() < part.bodies.size(), streams_[0]); });
     for (const program::Body& body : part.bodies) {
       if (&body != &part.bodies.front()) driver_->next_case(streams_[0]);
-      for (const Command& clear : body.clears_first) driver_->enqueue(clear, streams_[0]);
+      for (const Command& clear : body.clears_first) enqueue(clear, -1);
       play(body.parts);
-      for (const Command& clear : body.clears_last) driver_->enqueue(clear, streams_[0]);
+      for (const Command& clear : body.clears_last) enqueue(clear, -1);
     }
     driver_->end_cases(streams_[0]);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,12 @@ enum class LaunchKind : std::uint8_t {
   one_by_one,
   graph,
   early_graph,  ///< whose kernels begin early (CudaDriver::begin_early)
+};
+
+/// A task as one launch of a captured step ran it.
+struct TaskRun {
+  std::int32_t task = -1;     ///< absent: guards were read, or what a condition skipped was cleared
+  double begin = 0, end = 0;  ///< microseconds since the first one began
 };
 
 /// Tasks and the streams and events that they run on. Everything is made when it is built.
@@ -42,21 +49,30 @@ class StepForm {
   const std::string& name() const { return name_; }
   /// Whether a step is one launch of a graph.
   bool is_graph() const { return captured_; }
+  /// Whether a launch may leave tasks out whose guard is false.
+  bool skips() const { return skips_; }
+  /// Launches a step and waits: its tasks, by the device's records of the captured step, in the
+  /// order in which they began. Nothing where there is no graph, or no record of one: then nothing
+  /// was launched.
+  std::optional<std::vector<TaskRun>> launch_by_records() const;
 
  private:
   void capture(int nodes, bool early, const std::function<void()>& play);
   void play() const;
-  void play(const program::RegionParts& parts) const;
+  void play(const program::RegionParts& parts);
+  void enqueue(const Command& command, std::int32_t task);
 
   CudaDriver* driver_;
   std::span<const program::Task> tasks_;
   program::StreamPlan plan_;
   std::vector<CudaStream> streams_;
   bool captured_;
+  bool skips_ = false;
   std::string name_;
   CudaEvent start_;
   std::vector<CudaEvent> events_;  ///< [task], where something waits for it
   CudaGraphExec graph_;
+  std::vector<std::int32_t> task_of_;  ///< [command of the graph]; -1: of none
 };
 
 /// "one graph, 3 streams", "one graph, 1 stream, kernels begin early", "uncaptured, 1 stream".

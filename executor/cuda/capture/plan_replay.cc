@@ -38,7 +38,40 @@ CudaPlanReplay::CudaPlanReplay(Plan plan, PlansDevice& shared, std::byte* arena,
   nodes_ = prepare(*shared.driver, tasks_);
 }
 
-std::vector<KernelTime> CudaPlanReplay::profile() {
+std::vector<KernelRun> CudaPlanReplay::profile() {
+  if (auto captured = profile_captured()) return std::move(*captured);
+  std::vector<KernelRun> runs;
+  double begin = 0;
+  for (KernelTime& time : profile_in_a_row()) {
+    const double us = time.microseconds;
+    runs.push_back({std::move(time), begin});
+    begin += us;
+  }
+  return runs;
+}
+
+std::optional<std::vector<KernelRun>> CudaPlanReplay::profile_captured() const {
+  const auto launched = form_->launch_by_records();
+  if (!launched) return std::nullopt;
+  std::vector<KernelRun> runs;
+  std::vector<bool> ran(tasks_.size());
+  for (const TaskRun& run : *launched) {
+    if (run.task >= 0) ran[run.task] = true;
+    runs.push_back({run.task >= 0 ? tasks_[run.task].kernel
+                                  : KernelTime{.kernel = "conditions", .op = "conditions"},
+                    run.begin});
+    runs.back().kernel.microseconds = run.end - run.begin;
+    runs.back().kernel.by = TimingMethod::captured;
+  }
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    if (ran[i] || tasks_[i].commands.empty()) continue;
+    if (form_->skips() && tasks_[i].guard.present()) continue;
+    logger().warn("{}: there is no record of it: it is left out", tasks_[i].kernel.kernel);
+  }
+  return runs;
+}
+
+std::vector<KernelTime> CudaPlanReplay::profile_in_a_row() {
   std::vector<std::span<const Command>> work;
   for (const program::Task& task : tasks_) work.emplace_back(task.commands);
   if (const auto recorded = shared_.driver->measure_by_records(work, shared_.streams[0])) {

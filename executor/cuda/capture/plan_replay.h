@@ -84,9 +84,10 @@ class CudaPlanReplay {
   const program::ReadSlots& reads() const { return *reads_; }
   void launch() const { form_->launch(); }
 
-  /// One step, and what each of its tasks takes, whatever their guards say: in this step, one after
-  /// the other, where the device has records; else alone, before it.
-  std::vector<KernelTime> profile();
+  /// One step, and what its tasks take, in the order in which they begin. By the device's records,
+  /// where it has some: of the captured step, as it runs; else of all tasks in a row, whatever
+  /// their guards say. Without records all tasks are timed, each alone, before the step.
+  std::vector<KernelRun> profile();
   /// Warms up, captures, accepts, times; keeps the fastest form. Storages are restored after each.
   void choose_form(const Ranks* ranks, PlanReport& report);
   /// Bytes of a readable, from the device, as the plan's last step left it.
@@ -97,6 +98,8 @@ class CudaPlanReplay {
 
  private:
   program::ReadSlots make_reads() const;
+  std::optional<std::vector<KernelRun>> profile_captured() const;
+  std::vector<KernelTime> profile_in_a_row();
   void require_any(const std::vector<StepForm>& forms, const std::vector<std::string>& notes) const;
   void warm_up(std::span<const std::byte> before);
   void restore(std::span<const std::byte> before);

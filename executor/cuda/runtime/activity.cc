@@ -99,14 +99,22 @@ void Activities::label(std::uint64_t label) {
   labelled_ = true;
 }
 
-std::map<std::uint64_t, double> Activities::end() {
+void Activities::end() {
   disable();
   // Forced: what other threads do meanwhile may not be over, and would hold a buffer back.
   expect(library_.function<decltype(cuptiActivityFlushAll)>("cuptiActivityFlushAll")(
              CUPTI_ACTIVITY_FLAG_FLUSH_FORCED),
          "hand over its records");
+}
+
+std::map<std::uint64_t, double> Activities::by_label() const {
   const std::lock_guard lock(arrived.mutex);
   return arrived.records.by_label();
+}
+
+std::vector<NodeActivity> Activities::of_nodes() const {
+  const std::lock_guard lock(arrived.mutex);
+  return arrived.records.of_nodes();
 }
 
 void Activities::disable() noexcept {
@@ -130,7 +138,9 @@ Activities::Activities() : library_("libcupti.so.13", "nvidia-cuda-cupti") {
 Activities::~Activities() = default;
 void Activities::begin() {}
 void Activities::label(std::uint64_t) {}
-std::map<std::uint64_t, double> Activities::end() { return {}; }
+void Activities::end() {}
+std::map<std::uint64_t, double> Activities::by_label() const { return {}; }
+std::vector<NodeActivity> Activities::of_nodes() const { return {}; }
 void Activities::disable() noexcept {}
 
 #endif

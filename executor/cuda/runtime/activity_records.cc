@@ -3,7 +3,19 @@
 
 #include "executor/cuda/runtime/activity_records.h"
 
+#include <algorithm>
+
 namespace metronome::executor::runtime {
+
+template <class Record>
+void ActivityRecords::add(const Record& record) {
+  if (record.start == 0 || record.end < record.start) return;  // it had not ended, or was not timed
+  if (record.graphNodeId != 0) {
+    nodes_.push_back({record.graphNodeId, record.start, record.end});
+  } else {
+    took_ns_[record.correlationId] += record.end - record.start;
+  }
+}
 
 void ActivityRecords::take(const CUpti_Activity& record) {
   const void* whole = &record;
@@ -13,26 +25,15 @@ void ActivityRecords::take(const CUpti_Activity& record) {
       if (label.externalKind == kLabels) labels_[label.correlationId] = label.externalId;
       return;
     }
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
-      const auto& kernel = *static_cast<const CUpti_ActivityKernel10*>(whole);
-      return add(kernel.correlationId, kernel.start, kernel.end);
-    }
-    case CUPTI_ACTIVITY_KIND_MEMCPY: {
-      const auto& copy = *static_cast<const CUpti_ActivityMemcpy6*>(whole);
-      return add(copy.correlationId, copy.start, copy.end);
-    }
-    case CUPTI_ACTIVITY_KIND_MEMSET: {
-      const auto& zero = *static_cast<const CUpti_ActivityMemset4*>(whole);
-      return add(zero.correlationId, zero.start, zero.end);
-    }
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+      return add(*static_cast<const CUpti_ActivityKernel10*>(whole));
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      return add(*static_cast<const CUpti_ActivityMemcpy6*>(whole));
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      return add(*static_cast<const CUpti_ActivityMemset4*>(whole));
     default:
       return;
   }
-}
-
-void ActivityRecords::add(std::uint32_t call, std::uint64_t begin_ns, std::uint64_t end_ns) {
-  if (begin_ns == 0 || end_ns < begin_ns) return;  // it had not ended, or was not timed
-  took_ns_[call] += end_ns - begin_ns;
 }
 
 std::map<std::uint64_t, double> ActivityRecords::by_label() const {
@@ -42,6 +43,12 @@ std::map<std::uint64_t, double> ActivityRecords::by_label() const {
     if (label != labels_.end()) result[label->second] += static_cast<double>(ns) / 1e3;
   }
   return result;
+}
+
+std::vector<NodeActivity> ActivityRecords::of_nodes() const {
+  std::vector<NodeActivity> sorted = nodes_;
+  std::ranges::stable_sort(sorted, {}, &NodeActivity::begin_ns);
+  return sorted;
 }
 
 }  // namespace metronome::executor::runtime

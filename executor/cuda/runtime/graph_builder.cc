@@ -29,6 +29,11 @@ GraphBuilder::Nodes& GraphBuilder::last(CudaStream stream) {
 }
 
 void GraphBuilder::add(CudaStream stream, int nodes, const NodeMaker& make, bool own) {
+  work_[add_node(stream, nodes, make, own)] = commands_++;
+}
+
+cudaGraphNode_t GraphBuilder::add_node(CudaStream stream, int nodes, const NodeMaker& make,
+                                       bool own) {
   Nodes& after = last(stream);
   cudaGraphNode_t made = nullptr;
   const bool early = early_ && own && after.size() == 1 && own_.contains(after[0]);
@@ -37,6 +42,7 @@ void GraphBuilder::add(CudaStream stream, int nodes, const NodeMaker& make, bool
   if (own) own_.insert(made);
   after = {made};
   nodes_ += nodes;
+  return made;
 }
 
 void GraphBuilder::record(CudaEvent event, CudaStream stream) {
@@ -71,10 +77,12 @@ void GraphBuilder::begin_cases(std::span<const bool* const> guards, bool otherwi
   std::ranges::copy(guards, cases.guards);
   cases.count = static_cast<int>(guards.size());
   void* arguments[] = {&handle, &cases};
-  add(origin_, 1, [&](auto* made, cudaGraph_t graph, std::span<const cudaGraphNode_t> after) {
-    return add_kernel(made, graph, after, cuda::condition_kernel(), cuda::kConditionShape,
-                      arguments);
-  });
+  const cudaGraphNode_t reads = add_node(
+      origin_, 1, [&](auto* made, cudaGraph_t graph, std::span<const cudaGraphNode_t> after) {
+        return add_kernel(made, graph, after, cuda::condition_kernel(), cuda::kConditionShape,
+                          arguments);
+      });
+  work_[reads] = RunRecord::kGuards;
 
   cudaGraphNodeParams parameters = {};
   parameters.type = cudaGraphNodeTypeConditional;
@@ -82,7 +90,7 @@ void GraphBuilder::begin_cases(std::span<const bool* const> guards, bool otherwi
   parameters.conditional.type = guards.size() == 1 ? cudaGraphCondTypeIf : cudaGraphCondTypeSwitch;
   parameters.conditional.size = static_cast<unsigned>(guards.size() + (otherwise ? 1 : 0));
   Condition opened;
-  add(origin_, 1, [&](auto* made, cudaGraph_t graph, std::span<const cudaGraphNode_t> after) {
+  add_node(origin_, 1, [&](auto* made, cudaGraph_t graph, std::span<const cudaGraphNode_t> after) {
     const cudaError_t status =
         cudaGraphAddNode(made, graph, after.data(), nullptr, after.size(), &parameters);
     opened.node = *made;

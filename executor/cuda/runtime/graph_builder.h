@@ -3,10 +3,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "executor/cuda/driver/driver.h"
@@ -38,9 +40,11 @@ class GraphBuilder {
   /// (CudaDriver::begin_early).
   void begin_early() { early_ = true; }
 
-  /// The next node of a stream, which a launch runs as `nodes`. `own`: a kernel that says
+  /// The next command of a stream, a node which a launch runs as `nodes`. `own`: a kernel that says
   /// begin_in_order (ops/kernel/context.h).
   void add(CudaStream stream, int nodes, const NodeMaker& make, bool own = false);
+  /// A command that is no node: a library's call that enqueues nothing.
+  void skip() { ++commands_; }
   void record(CudaEvent event, CudaStream stream);
   /// False for an event of no stream of this graph: the stream is left alone.
   bool wait(CudaStream stream, CudaEvent event);
@@ -52,6 +56,9 @@ class GraphBuilder {
 
   /// All of it, those in bodies and child graphs included.
   int nodes() const { return nodes_; }
+  /// The nodes that do work, those that read guards among them, each with its command
+  /// (RunRecord::command).
+  const std::unordered_map<cudaGraphNode_t, std::int32_t>& commands() const { return work_; }
   /// The graph, which owns all that was added.
   RecordedGraph take();
 
@@ -67,6 +74,7 @@ class GraphBuilder {
   };
 
   cudaGraph_t graph() const;
+  cudaGraphNode_t add_node(CudaStream stream, int nodes, const NodeMaker& make, bool own = false);
   /// The nodes that the stream's next one comes after.
   Nodes& last(CudaStream stream);
 
@@ -78,6 +86,8 @@ class GraphBuilder {
   bool early_ = false;
   std::set<cudaGraphNode_t> own_;
   int nodes_ = 0;
+  std::int32_t commands_ = 0;  // so far
+  std::unordered_map<cudaGraphNode_t, std::int32_t> work_;
 };
 
 }  // namespace metronome::executor::runtime

@@ -6,16 +6,40 @@
 
 namespace metronome::executor::runtime {
 
-std::vector<cudaGraphNodeType> node_types(cudaGraph_t graph) {
+namespace {
+
+std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph) {
   std::size_t count = 0;
   check(cudaGraphGetNodes(graph, nullptr, &count), "count a graph's nodes");
   std::vector<cudaGraphNode_t> nodes(count);
   if (count > 0) check(cudaGraphGetNodes(graph, nodes.data(), &count), "list a graph's nodes");
-  std::vector<cudaGraphNodeType> types(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    check(cudaGraphNodeGetType(nodes[i], &types[i]), "tell a node's type");
-  }
+  return nodes;
+}
+
+cudaGraphNodeType type_of(cudaGraphNode_t node) {
+  cudaGraphNodeType type = {};
+  check(cudaGraphNodeGetType(node, &type), "tell a node's type");
+  return type;
+}
+
+}  // namespace
+
+std::vector<cudaGraphNodeType> node_types(cudaGraph_t graph) {
+  std::vector<cudaGraphNodeType> types;
+  for (const cudaGraphNode_t node : nodes_of(graph)) types.push_back(type_of(node));
   return types;
+}
+
+std::vector<cudaGraphNode_t> nodes_within(cudaGraphNode_t node) {
+  if (type_of(node) != cudaGraphNodeTypeGraph) return {};
+  cudaGraph_t child = nullptr;
+  check(cudaGraphChildGraphNodeGetGraph(node, &child), "look into a child graph");
+  std::vector<cudaGraphNode_t> nodes = nodes_of(child);
+  for (std::size_t i = 0, top = nodes.size(); i < top; ++i) {
+    const std::vector<cudaGraphNode_t> within = nodes_within(nodes[i]);
+    nodes.insert(nodes.end(), within.begin(), within.end());
+  }
+  return nodes;
 }
 
 std::optional<cudaGraphNodeType> unconditional(const std::vector<cudaGraphNodeType>& types) {

@@ -19,6 +19,9 @@ using namespace libraries;
 /// Nodes at the top: those in bodies of conditional nodes are not among them.
 std::vector<cudaGraphNodeType> node_types(cudaGraph_t graph);
 
+/// The nodes of a child graph's node, and of child graphs in it; none of a node of another type.
+std::vector<cudaGraphNode_t> nodes_within(cudaGraphNode_t node);
+
 /// A type among them that a conditional node's body may not hold, as of CUDA 13.0.
 std::optional<cudaGraphNodeType> unconditional(const std::vector<cudaGraphNodeType>& types);
 

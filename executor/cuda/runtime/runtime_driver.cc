@@ -8,7 +8,9 @@
 //
 // `end_capture` compares the number of nodes with the one expected, instantiates the graph and
 // uploads it. Waits and launches ask all libraries for errors that came later. `measure_by_records`
-// times commands by CUPTI's records, if a first trial finds that it keeps any.
+// and `launch_by_records` read CUPTI's records, if a first trial of each finds that it keeps any.
+// CUPTI names nodes of the executable graph: the second makes one more, of the same recorded graph,
+// while it is told which node is the copy of which.
 #include "executor/cuda/runtime/runtime_driver.h"
 
 #include <fmt/format.h>
@@ -16,6 +18,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -423,7 +426,7 @@ void RuntimeDriver::add(const LibraryCommand& call, CudaStream stream) {
     throw RunError(fmt::format("a node of type {} cannot stand in a conditional region",
                                static_cast<int>(*type)));
   }
-  if (types.empty()) return;
+  if (types.empty()) return building_->skip();
   building_->add(
       stream, static_cast<int>(types.size()),
       [&](cudaGraphNode_t* made, cudaGraph_t graph, std::span<const cudaGraphNode_t> after) {
@@ -451,6 +454,7 @@ CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
   GraphBuilder built = std::move(builder_on(stream, "the end of a capture that was not begun"));
   building_.reset();
   Graph graph;
+  graph.commands = built.commands();
   graph.recorded = built.take();
   const int nodes = built.nodes();
   if (nodes != expected) {
@@ -518,26 +522,40 @@ std::size_t RuntimeDriver::other_bytes() const {
   return free_bytes_ > left ? free_bytes_ - left : 0;
 }
 
+/// `work` enqueues, and waits. Its activities are recorded, also where it throws.
+template <class Work>
+void RuntimeDriver::record_activities(Work work) {
+  activities_->begin();
+  std::exception_ptr failed;
+  try {
+    work();
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  activities_->end();
+  if (failed != nullptr) std::rethrow_exception(failed);
+}
+
 /// Whether CUPTI serves: a memset must be among its records.
 bool RuntimeDriver::records() {
   if (activities_ != nullptr || std::exchange(no_activities_, true)) return activities_ != nullptr;
   constexpr std::uint64_t kLabel = 1;
+  std::byte* const place = device_memory(sizeof(int));
   try {
-    auto tried = std::make_unique<Activities>();
-    std::byte* const place = device_memory(sizeof(int));
-    tried->begin();
-    tried->label(kLabel);
-    const cudaError_t zeroed = cudaMemsetAsync(place, 0, sizeof(int), alone_.get());
-    const cudaError_t over = cudaStreamSynchronize(alone_.get());
-    const auto found = tried->end();
-    release(place);
-    check(zeroed, "enqueue a zeroing");
-    check(over, "wait for a stream");
-    if (!found.contains(kLabel)) throw RunError("CUPTI tells of nothing that the device did");
-    activities_ = std::move(tried);
+    activities_ = std::make_unique<Activities>();
+    record_activities([&] {
+      activities_->label(kLabel);
+      check(cudaMemsetAsync(place, 0, sizeof(int), alone_.get()), "enqueue a zeroing");
+      check(cudaStreamSynchronize(alone_.get()), "wait for a stream");
+    });
+    if (!activities_->by_label().contains(kLabel)) {
+      throw RunError("CUPTI tells of nothing that the device did");
+    }
   } catch (const RunError& error) {
     logger().info("no records of the device: {}", error.what());
+    activities_.reset();
   }
+  release(place);
   return activities_ != nullptr;
 }
 
@@ -545,24 +563,97 @@ std::optional<std::vector<double>> RuntimeDriver::measure_by_records(
     std::span<const std::span<const Command>> work, CudaStream stream) {
   const CurrentDevice entered = enter_outside_capture("recording what the device does");
   if (!records()) return std::nullopt;
-  activities_->begin();
-  std::exception_ptr failed;
-  try {
+  record_activities([&] {
     for (std::size_t i = 0; i < work.size(); ++i) {
       activities_->label(i);
       for (const Command& command : work[i]) enqueue(command, stream);
     }
     synchronize(stream);
-  } catch (...) {
-    failed = std::current_exception();
-  }
-  const auto found = activities_->end();
-  if (failed != nullptr) std::rethrow_exception(failed);
+  });
   std::vector<double> microseconds(work.size());
-  for (const auto& [label, us] : found) {
+  for (const auto& [label, us] : activities_->by_label()) {
     if (label < microseconds.size()) microseconds[label] = us;
   }
   return microseconds;
+}
+
+/// Whether CUPTI tells of a graph's nodes: of one at the top, of one that reads a guard, and of one
+/// in a condition.
+bool RuntimeDriver::records_graphs() {
+  if (records_graphs_) return *records_graphs_;
+  records_graphs_ = false;
+  if (!records()) return false;
+  constexpr std::size_t kBytes = 64;
+  std::byte* const place = device_memory(2 * kBytes);  // zeros that are written, and the guard
+  try {
+    check(cudaMemsetAsync(place + kBytes, 1, sizeof(bool), alone_.get()), "enqueue a filling");
+    const auto* guard = reinterpret_cast<const bool*>(place + kBytes);
+    GraphBuilder builder({});
+    const auto add_zeroing = [&] {
+      builder.add({}, 1, [&](cudaGraphNode_t* made, cudaGraph_t graph, auto after) {
+        return add_zero(made, graph, after, {place, kBytes});
+      });
+    };
+    add_zeroing();
+    builder.begin_cases({&guard, 1}, false);
+    add_zeroing();
+    builder.end_cases();
+    Graph graph;
+    graph.commands = builder.commands();
+    graph.recorded = builder.take();
+    watch(graph, alone_.get());
+    std::set<std::int32_t> found;
+    for (const RunRecord& run : launch_watched(graph, alone_.get())) found.insert(run.command);
+    if (found.size() < graph.commands.size()) {
+      throw RunError(fmt::format("CUPTI tells of {} of {} nodes of a graph with a condition",
+                                 found.size(), graph.commands.size()));
+    }
+    records_graphs_ = true;
+  } catch (const RunError& error) {
+    logger().info("no records of graphs: {}", error.what());
+  }
+  release(place);
+  return *records_graphs_;
+}
+
+/// Makes the graph that records can be read of, once.
+void RuntimeDriver::watch(Graph& graph, cudaStream_t stream) {
+  if (graph.watched) return;
+  std::unordered_map<cudaGraphNode_t, std::int32_t> commands = graph.commands;
+  for (const auto& [node, command] : graph.commands) {
+    for (const cudaGraphNode_t within : nodes_within(node)) commands[within] = command;
+  }
+  record_activities([&] {
+    graph.watched = instantiate_watched(activities_->library(), graph.recorded.get(),
+                                        NodeCopies(std::move(commands)), stream);
+  });
+}
+
+std::vector<RunRecord> RuntimeDriver::launch_watched(const Graph& graph, cudaStream_t stream) {
+  record_activities([&] {
+    check(cudaGraphLaunch(graph.watched->exec.get(), stream), "launch a graph");
+    check(cudaStreamSynchronize(stream), "wait for a stream");
+  });
+  return graph.watched->copies.runs(activities_->of_nodes());
+}
+
+std::optional<std::vector<RunRecord>> RuntimeDriver::launch_by_records(CudaGraphExec graph,
+                                                                       CudaStream stream) {
+  const CurrentDevice entered = enter_outside_capture("recording what a graph does");
+  check_libraries();
+  if (!records_graphs()) return std::nullopt;
+  Graph& launched = graphs_.at(graph.index);
+  try {
+    watch(launched, of(stream));
+  } catch (const LostDevice&) {
+    throw;
+  } catch (const RunError& error) {  // another tool came, or memory went
+    logger().info("no records of this graph: {}", error.what());
+    return std::nullopt;
+  }
+  std::vector<RunRecord> runs = launch_watched(launched, of(stream));
+  check_libraries();
+  return runs;
 }
 
 }  // namespace metronome::executor::runtime

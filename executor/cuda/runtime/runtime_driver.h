@@ -17,6 +17,7 @@
 #include "executor/cuda/runtime/code_cache.h"
 #include "executor/cuda/runtime/current_device.h"
 #include "executor/cuda/runtime/graph_builder.h"
+#include "executor/cuda/runtime/watched_graph.h"
 #include "ops/cuda/device_kernels.h"
 
 namespace metronome::executor::runtime {
@@ -81,6 +82,9 @@ class RuntimeDriver : public CudaDriver {
   /// By CUPTI; the first call says in the log why there is none.
   std::optional<std::vector<double>> measure_by_records(
       std::span<const std::span<const Command>> work, CudaStream stream) override;
+  /// The same.
+  std::optional<std::vector<RunRecord>> launch_by_records(CudaGraphExec graph,
+                                                          CudaStream stream) override;
 
   /// Returns how many bytes of the device's free memory went since this was opened, without those
   /// handed out here: the only way to learn what modules, handles and graphs take. Memory that
@@ -96,7 +100,9 @@ class RuntimeDriver : public CudaDriver {
   };
   struct Graph {
     RecordedGraph recorded;
-    GraphExec exec;  // destroyed first
+    std::unordered_map<cudaGraphNode_t, std::int32_t> commands;  // GraphBuilder::commands
+    GraphExec exec;                       // destroyed before the recorded graph
+    std::optional<WatchedGraph> watched;  // the same, made by the first launch by records
   };
 
   /// Those of ops and the executor's own.
@@ -117,6 +123,11 @@ class RuntimeDriver : public CudaDriver {
   RecordedGraph capture_alone(const LibraryCommand& call);
 
   bool records();
+  bool records_graphs();
+  void watch(Graph& graph, cudaStream_t stream);
+  std::vector<RunRecord> launch_watched(const Graph& graph, cudaStream_t stream);
+  template <class Work>
+  void record_activities(Work work);
   CudaEvent make_event(unsigned flags);
   GraphBuilder& builder_on(CudaStream stream, const char* what);
 
@@ -129,7 +140,8 @@ class RuntimeDriver : public CudaDriver {
   DeviceProperties properties_;
   std::size_t free_bytes_ = 0;  // when it was opened
   std::unique_ptr<Activities> activities_;
-  bool no_activities_ = false;  // it was tried
+  bool no_activities_ = false;          // it was tried
+  std::optional<bool> records_graphs_;  // once it was tried
   CodeCache cache_;
 
   // Resources that were handed out. They are destroyed from the last to the first: graphs before

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "graph/ir/error.h"
 #include "tests/error_of.h"
@@ -12,6 +13,7 @@
 
 #if !defined(METRONOME_NO_CUDA) && __has_include(<cupti.h>)
 #include "executor/cuda/runtime/activity_records.h"
+#include "executor/cuda/runtime/watched_graph.h"
 #define METRONOME_CUPTI 1
 #endif
 
@@ -89,14 +91,58 @@ TEST_CASE("what has no label of ours, or has not ended, or is no activity, count
   CHECK(records.by_label().empty());
 }
 
+TEST_CASE("what nodes of a graph did is told by their numbers, in the order in which it began") {
+  executor::runtime::ActivityRecords records;
+  const auto take_node = [&](std::uint64_t node, std::uint64_t begin, std::uint64_t end) {
+    CUpti_ActivityKernel10 record{};
+    record.kind = kKernel;
+    record.correlationId = 7;  // of the launch: all of its nodes have it
+    record.graphNodeId = node;
+    record.start = begin;
+    record.end = end;
+    records.take(as_activity(record));
+  };
+  take_call(records, 7, 0);
+  take_node(31, 3000, 3500);
+  take_node(30, 1000, 2500);
+  take_node(32, 0, 0);
+  take_kernel(records, kKernel, 8, 900, 950);
+  const std::vector<executor::runtime::NodeActivity> expected = {{30, 1000, 2500},
+                                                                 {31, 3000, 3500}};
+  CHECK((records.of_nodes() == expected));
+  CHECK(records.by_label().empty());
+}
+
 TEST_CASE("without a driver CUPTI refuses in a sentence; with one, nothing was done yet") {
   const std::string said = tests::error_of<RunError>([] {
     executor::runtime::Activities activities;
     activities.begin();
-    CHECK(activities.end().empty());
+    activities.end();
+    CHECK(activities.by_label().empty());
+    CHECK(activities.of_nodes().empty());
   });
   CAPTURE(said);
   CHECK((said == "nothing" || said.starts_with("CUPTI refuses to ")));
+}
+
+TEST_CASE("a node of a graph is known by its copies, and by copies of those") {
+  const auto node = [](std::uintptr_t number) { return reinterpret_cast<cudaGraphNode_t>(number); };
+  executor::runtime::NodeCopies copies({{node(1), 0}, {node(2), RunRecord::kGuards}});
+  CHECK(copies.empty());
+  copies.add(node(1), node(11), 101);
+  copies.add(node(11), node(21), 201);
+  copies.add(node(2), node(12), 102);
+  copies.add(node(3), node(13), 103);  // of another graph
+  const std::vector<executor::runtime::NodeActivity> records = {
+      {103, 500, 600}, {102, 1000, 1500}, {201, 1250, 3250}, {101, 4000, 4500}};
+  const std::vector<RunRecord> runs = copies.runs(records);
+  REQUIRE(runs.size() == 3);
+  const auto is = [](const RunRecord& run, std::int32_t command, double begin, double end) {
+    return run.command == command && run.begin == begin && run.end == end;
+  };
+  CHECK(is(runs[0], RunRecord::kGuards, 0, 0.5));
+  CHECK(is(runs[1], 0, 0.25, 2.25));
+  CHECK(is(runs[2], 0, 3, 3.5));
 }
 
 #endif
