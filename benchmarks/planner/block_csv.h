@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/plan/placement.h"
+#include "graph/placement/placement.h"
 
 namespace metronome::benchmarks {
 

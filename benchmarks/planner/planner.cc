@@ -17,7 +17,7 @@
 
 #include "benchmarks/planner/block_csv.h"
 #include "graph/ir/error.h"
-#include "graph/plan/placement.h"
+#include "graph/placement/placement.h"
 
 namespace metronome::benchmarks {
 namespace {

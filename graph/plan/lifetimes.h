@@ -7,8 +7,8 @@
 
 #include "graph/control/exclusions.h"
 #include "graph/ir/graph.h"
+#include "graph/placement/placement.h"
 #include "graph/plan/memory_plan.h"
-#include "graph/plan/placement.h"
 #include "graph/plan/uses.h"
 
 namespace metronome::plan {

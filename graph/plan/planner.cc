@@ -8,8 +8,8 @@
 
 #include "graph/control/exclusions.h"
 #include "graph/ir/error.h"
+#include "graph/placement/placement.h"
 #include "graph/plan/lifetimes.h"
-#include "graph/plan/placement.h"
 #include "graph/plan/schedules.h"
 #include "graph/plan/uses.h"
 

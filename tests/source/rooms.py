@@ -26,7 +26,8 @@ _GRAPH = {
     "graph/passes": ["graph/ir", "graph/compounds", "graph/control", "graph/emit", "graph/passes/walk", "graph/plan:data"],
     "graph/passes/training": ["graph/ir", "graph/control", "graph/emit", "graph/passes", "graph/passes/walk"],
     "graph/plan:data": ["graph/ir"],
-    "graph/plan": ["graph/ir", "graph/control", "graph/plan:data"],
+    "graph/placement": ["graph/control"],
+    "graph/plan": ["graph/ir", "graph/control", "graph/placement", "graph/plan:data"],
     "graph/check": ["graph/ir", "graph/control", "graph/plan:data"],
 }
 _DECLARED = ["graph/ir", "graph/compounds", "graph/emit"]
@@ -160,7 +161,7 @@ INTERNALS = {
     "graph/emit/scope.h",
     "graph/ir/graph.h",
     "graph/ir/op_model.h",
-    "graph/plan/placement.h",
+    "graph/placement/placement.h",
     "graph/rules/fusion.h",
     "graph/ir/structural.h",
     "ops/attention/attention.h",

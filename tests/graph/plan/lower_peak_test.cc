@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "graph/control/exclusions.h"
+#include "graph/placement/placement.h"
 #include "graph/plan/lifetimes.h"
 #include "graph/plan/orders.h"
-#include "graph/plan/placement.h"
 #include "graph/plan/planner.h"
 #include "graph/plan/precedence.h"
 #include "graph/plan/schedules.h"

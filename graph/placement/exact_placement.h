@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/plan/placement.h"
+#include "graph/placement/placement.h"
 
 namespace metronome::plan {
 

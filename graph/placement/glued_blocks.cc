@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/plan/exact_placement.h"
+#include "graph/placement/exact_placement.h"
 
 namespace metronome::plan {
 namespace gluing {

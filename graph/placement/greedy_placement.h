@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/plan/placement.h"
+#include "graph/placement/placement.h"
 
 namespace metronome::plan {
 

@@ -69,7 +69,7 @@ Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& exclu
 enum class Effort : std::uint8_t {
   greedy,  ///< the best of several greedy orders; of so many blocks that comparing each with each
            ///< takes too long, the best of those that compare none
-  search,  ///< then the best of a bounded search around the better ones of all greedy orders
+  search,  ///< then the best of two bounded searches that begin there
 };
 
 /// True if a placement is good enough to stop looking: within 1 % of the peak.
@@ -77,14 +77,15 @@ constexpr bool near_peak(std::size_t bytes, std::size_t peak) { return bytes <= 
 
 /// When a search ends, beside at the peak.
 struct SearchLimits {
-  /// Blocks and sections that the complete search looks at: a billion take about a second.
+  /// Blocks and sections that each search looks at: a billion take about a second.
   std::size_t work = 500'000'000;
   /// A placement of so many bytes is good enough; absent: one near the peak.
   std::optional<std::size_t> enough = {};
 };
 
 /// Deterministic. Blocks share bytes if they do not meet. A complete search (exact_placement.h)
-/// looks at blocks without spans, if they are not very many.
+/// looks at blocks without spans, if they are not very many; another one (ejection_search.h) at
+/// those too of which it finds no placement that is good enough.
 Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {},
                 Effort effort = Effort::search, const SearchLimits& limits = {});
 

@@ -1,4 +1,4 @@
-#include "graph/plan/placement.h"
+#include "graph/placement/placement.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "graph/plan/greedy_placement.h"
+#include "graph/placement/greedy_placement.h"
 
 #include <bit>
 #include <cstring>

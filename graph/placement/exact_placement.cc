@@ -15,7 +15,7 @@
 // left crosses are searched apart, each in an order of its own.
 //
 // Offsets and bytes are counted in the largest unit that divides all blocks.
-#include "graph/plan/exact_placement.h"
+#include "graph/placement/exact_placement.h"
 
 #include <algorithm>
 #include <array>

@@ -14,7 +14,7 @@
 // A block lies in one zone, whole, in the narrowest gap of all zones that no large block takes
 // while it is held. Up to eight ways are tried: without large blocks or with them, time forwards or
 // backwards, and among blocks that begin together the largest or the longest first.
-#include "graph/plan/greedy_placement.h"
+#include "graph/placement/greedy_placement.h"
 
 #include <algorithm>
 #include <cstdint>
