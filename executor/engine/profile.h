@@ -66,8 +66,8 @@ struct Profile {
   bool under_load = false;
 
   double microseconds() const;  ///< a step, in all kernels
-  /// A step from the beginning of its first kernel to the end of its last; the same where kernels
-  /// were timed one by one.
+  /// About how long a step takes from the beginning of its first kernel to the end of its last, as
+  /// these medians have it; the same as `microseconds` where kernels were timed one by one.
   double step_microseconds() const {
     return microseconds() + idle_microseconds - overlap_microseconds;
   }

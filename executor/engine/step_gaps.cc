@@ -12,7 +12,9 @@ StepGaps gaps_of(std::span<const KernelRun> runs) {
     busy_until = std::max(busy_until, run.begin + run.kernel.microseconds);
     sum += run.kernel.microseconds;
   }
-  if (!runs.empty()) gaps.overlap = sum + gaps.idle - (busy_until - runs.front().begin);
+  if (!runs.empty()) {
+    gaps.overlap = std::max(0.0, sum + gaps.idle - (busy_until - runs.front().begin));
+  }
   return gaps;
 }
 

@@ -11,7 +11,8 @@ enum class TimingMethod : std::uint8_t {
   launches,    ///< the device's events, around launches: below some 4 us it is the host's time
   copies,      ///< the same around a graph of many copies, divided by their number
   records,     ///< the device's own records of the kernel, in a step whose kernels run in a row
-  captured,    ///< its own records of the captured step as it runs: kernels may overlap
+  captured,    ///< its own records of the captured step as it runs: kernels may overlap, and have
+               ///< the time from the beginning of their first part to the end of their last
 };
 
 /// "the host's clock", "launches", "copies in a graph", "the device's records",

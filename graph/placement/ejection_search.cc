@@ -31,8 +31,8 @@ namespace {
 constexpr std::size_t kMostPairs = std::size_t{1} << 23;
 /// Work for each block that is looked at: a billion take about a second.
 constexpr std::size_t kWorkOfBlock = 50;
-/// Work that is done in any case, for each block: a few blocks need no more.
-constexpr std::size_t kLeastWork = 10'000;
+/// Work that is done in any case: for each block, and at most. A few blocks need no more.
+constexpr std::size_t kLeastWork = 10'000, kMostLeastWork = 100'000'000;
 /// The capacity goes down by a tenth of what is above `enough`, but no less than by a thousandth of
 /// the best. Smaller parts find a little more, in more time.
 constexpr std::size_t kPartAbove = 10, kLeastPart = 1000;
@@ -250,7 +250,7 @@ Placement lower_by_ejection(std::span<const HeldBlock> blocks, const control::Ex
   // Below the peak some block is larger than the capacity, or two never find room.
   enough = std::max({enough, best.least, peak_of(blocks, excludes).bytes});
   if (best.bytes <= enough || !takes(blocks, best.bytes / unit)) return best;
-  work = std::max(work, kLeastWork * blocks.size());
+  work = std::max(work, std::min(kLeastWork * blocks.size(), kMostLeastWork));
   EjectionSearch search(blocks, excludes, unit, best);
   while (best.bytes > enough) {
     const std::size_t less =

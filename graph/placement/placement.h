@@ -69,7 +69,7 @@ Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& exclu
 enum class Effort : std::uint8_t {
   greedy,  ///< the best of several greedy orders; of so many blocks that comparing each with each
            ///< takes too long, the best of those that compare none
-  search,  ///< then the best of two bounded searches that begin there
+  search,  ///< then the best of bounded searches that begin there
 };
 
 /// True if a placement is good enough to stop looking: within 1 % of the peak.
@@ -85,7 +85,7 @@ struct SearchLimits {
 
 /// Deterministic. Blocks share bytes if they do not meet. A complete search (exact_placement.h)
 /// looks at blocks without spans, if they are not very many; another one (ejection_search.h) at
-/// those too of which it finds no placement that is good enough.
+/// very many.
 Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {},
                 Effort effort = Effort::search, const SearchLimits& limits = {});
 

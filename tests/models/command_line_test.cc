@@ -383,18 +383,22 @@ TEST_CASE("plan profiles a device's step, the executor's own kernels with it") {
   const Outcome outcome = metronome_on_host("plan mlp --device cuda --profile --json " + file);
   CHECK(outcome.status == 0);
   CHECK(outcome.error == "");
+  const auto times = nlohmann::json::parse(read(file))["times"];
+  const double idle = times["idle_microseconds"], overlap = times["overlap_microseconds"];
+  CHECK(overlap > 0);
   const std::string shown = fmt::format(
       "graph \"mlp\", 5 steps to train on the host: {:.1f} us a step in kernels, each the median "
-      "of its runs, by copies in a graph\n",
-      total_in(file));
+      "of its runs, by the device's records of the captured step: {:.1f} us from the first to the "
+      "last, of which none runs for {:.1f} us; they overlap for {:.1f} us\n",
+      total_in(file), total_in(file) + idle - overlap, idle, overlap);
   CHECK_MESSAGE(outcome.out.find(shown) != std::string::npos, outcome.out);
   CHECK(outcome.out.find("graph \"mlp\" on cuda_graph (") == 0);
-  const auto kernels = nlohmann::json::parse(read(file))["times"]["kernels"];
+  const auto kernels = times["kernels"];
   CHECK(kernels.front()["kernel"] == "load_inputs");
   CHECK(kernels.back()["kernel"] == "store_reads");
   for (const auto& kernel : kernels) {
     CHECK(kernel["microseconds"] > 0);
-    CHECK(kernel["by"] == "copies in a graph");
+    CHECK(kernel["by"] == "the device's records of the captured step");
   }
 }
 

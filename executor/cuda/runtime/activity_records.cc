@@ -10,11 +10,10 @@ namespace metronome::executor::runtime {
 template <class Record>
 void ActivityRecords::add(const Record& record) {
   if (record.start == 0 || record.end < record.start) return;  // it had not ended, or was not timed
-  if (record.graphNodeId != 0) {
-    nodes_.push_back({record.graphNodeId, record.start, record.end});
-  } else {
-    took_ns_[record.correlationId] += record.end - record.start;
-  }
+  // A library may launch a graph of its own, which counts to the call's label.
+  took_ns_[record.correlationId] += record.end - record.start;
+  if (record.graphNodeId == 0) return;
+  nodes_.push_back({record.graphNodeId, record.start, record.end});
 }
 
 void ActivityRecords::take(const CUpti_Activity& record) {

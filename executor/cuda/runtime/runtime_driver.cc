@@ -522,40 +522,49 @@ std::size_t RuntimeDriver::other_bytes() const {
   return free_bytes_ > left ? free_bytes_ - left : 0;
 }
 
-/// `work` enqueues, and waits. Its activities are recorded, also where it throws.
+/// `work` enqueues, and waits. Its activities are recorded.
 template <class Work>
 void RuntimeDriver::record_activities(Work work) {
   activities_->begin();
-  std::exception_ptr failed;
+  end_recording(work);
+}
+
+/// Recording has begun; it ends also where `work` throws.
+template <class Work>
+void RuntimeDriver::end_recording(Work work) {
   try {
     work();
   } catch (...) {
-    failed = std::current_exception();
+    try {
+      activities_->end();
+    } catch (const RunError&) {  // what the work threw counts
+    }
+    throw;
   }
   activities_->end();
-  if (failed != nullptr) std::rethrow_exception(failed);
 }
 
 /// Whether CUPTI serves: a memset must be among its records.
 bool RuntimeDriver::records() {
   if (activities_ != nullptr || std::exchange(no_activities_, true)) return activities_ != nullptr;
   constexpr std::uint64_t kLabel = 1;
-  std::byte* const place = device_memory(sizeof(int));
   try {
+    const TriedMemory place(device_memory(sizeof(int)), {this});
     activities_ = std::make_unique<Activities>();
     record_activities([&] {
       activities_->label(kLabel);
-      check(cudaMemsetAsync(place, 0, sizeof(int), alone_.get()), "enqueue a zeroing");
+      check(cudaMemsetAsync(place.get(), 0, sizeof(int), alone_.get()), "enqueue a zeroing");
       check(cudaStreamSynchronize(alone_.get()), "wait for a stream");
     });
     if (!activities_->by_label().contains(kLabel)) {
       throw RunError("CUPTI tells of nothing that the device did");
     }
+  } catch (const LostDevice&) {
+    throw;
   } catch (const RunError& error) {
     logger().info("no records of the device: {}", error.what());
     activities_.reset();
   }
-  release(place);
   return activities_ != nullptr;
 }
 
@@ -584,8 +593,10 @@ bool RuntimeDriver::records_graphs() {
   records_graphs_ = false;
   if (!records()) return false;
   constexpr std::size_t kBytes = 64;
-  std::byte* const place = device_memory(2 * kBytes);  // zeros that are written, and the guard
   try {
+    // Zeros that are written, and the guard.
+    const TriedMemory tried(device_memory(2 * kBytes), {this});
+    std::byte* const place = tried.get();
     check(cudaMemsetAsync(place + kBytes, 1, sizeof(bool), alone_.get()), "enqueue a filling");
     const auto* guard = reinterpret_cast<const bool*>(place + kBytes);
     GraphBuilder builder({});
@@ -602,6 +613,7 @@ bool RuntimeDriver::records_graphs() {
     graph.commands = builder.commands();
     graph.recorded = builder.take();
     watch(graph, alone_.get());
+    activities_->begin();
     std::set<std::int32_t> found;
     for (const RunRecord& run : launch_watched(graph, alone_.get())) found.insert(run.command);
     if (found.size() < graph.commands.size()) {
@@ -609,10 +621,11 @@ bool RuntimeDriver::records_graphs() {
                                  found.size(), graph.commands.size()));
     }
     records_graphs_ = true;
+  } catch (const LostDevice&) {
+    throw;
   } catch (const RunError& error) {
     logger().info("no records of graphs: {}", error.what());
   }
-  release(place);
   return *records_graphs_;
 }
 
@@ -629,8 +642,9 @@ void RuntimeDriver::watch(Graph& graph, cudaStream_t stream) {
   });
 }
 
+/// Recording has begun.
 std::vector<RunRecord> RuntimeDriver::launch_watched(const Graph& graph, cudaStream_t stream) {
-  record_activities([&] {
+  end_recording([&] {
     check(cudaGraphLaunch(graph.watched->exec.get(), stream), "launch a graph");
     check(cudaStreamSynchronize(stream), "wait for a stream");
   });
@@ -645,6 +659,7 @@ std::optional<std::vector<RunRecord>> RuntimeDriver::launch_by_records(CudaGraph
   Graph& launched = graphs_.at(graph.index);
   try {
     watch(launched, of(stream));
+    activities_->begin();
   } catch (const LostDevice&) {
     throw;
   } catch (const RunError& error) {  // another tool came, or memory went

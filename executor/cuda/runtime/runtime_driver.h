@@ -122,12 +122,21 @@ class RuntimeDriver : public CudaDriver {
   void add(const LibraryCommand& call, CudaStream stream);
   RecordedGraph capture_alone(const LibraryCommand& call);
 
+  /// Memory of a trial.
+  struct GivesBack {
+    RuntimeDriver* driver;
+    void operator()(std::byte* memory) const noexcept { driver->release(memory); }
+  };
+  using TriedMemory = std::unique_ptr<std::byte, GivesBack>;
+
   bool records();
   bool records_graphs();
   void watch(Graph& graph, cudaStream_t stream);
   std::vector<RunRecord> launch_watched(const Graph& graph, cudaStream_t stream);
   template <class Work>
   void record_activities(Work work);
+  template <class Work>
+  void end_recording(Work work);
   CudaEvent make_event(unsigned flags);
   GraphBuilder& builder_on(CudaStream stream, const char* what);
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "executor/cuda/driver/driver.h"
@@ -27,7 +28,6 @@ class NodeCopies {
   /// A copy of a node, or of another copy. That of a node which does not count is let go.
   void add(cudaGraphNode_t original, cudaGraphNode_t copy, std::uint64_t number);
 
-  bool empty() const { return numbers_.empty(); }
   /// The records of a launch of the copies, in their order; others are let go.
   std::vector<RunRecord> runs(std::span<const NodeActivity> records) const;
 
