@@ -13,7 +13,7 @@
 namespace metronome::executor::runtime {
 
 /// Work that the host enqueued has the number of the call, which CUPTI gives to it and which leads
-/// to the label under which the host called. The work of a graph has the number of its node.
+/// to the label under which the host called. The work of a graph has the number of its node, too.
 class ActivityRecords {
  public:
   static constexpr CUpti_ExternalCorrelationKind kLabels = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;

@@ -86,6 +86,15 @@ cudaError_t add_child(cudaGraphNode_t* made, cudaGraph_t graph,
   return cudaGraphAddChildGraphNode(made, graph, after.data(), after.size(), child);
 }
 
+GraphExec instantiate(cudaGraph_t graph, cudaStream_t stream) {
+  cudaGraphExec_t made = nullptr;
+  check(cudaGraphInstantiate(&made, graph, 0), "instantiate a graph");
+  GraphExec exec(made);
+  check(cudaGraphUpload(made, stream), "upload a graph");
+  check(cudaStreamSynchronize(stream), "upload a graph");
+  return exec;
+}
+
 cudaError_t add_early_edge(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to) {
   cudaGraphEdgeData edge = {};
   edge.from_port = cudaGraphKernelNodePortProgrammatic;

@@ -38,6 +38,9 @@ cudaError_t add_zero(cudaGraphNode_t* made, cudaGraph_t graph,
 cudaError_t add_child(cudaGraphNode_t* made, cudaGraph_t graph,
                       std::span<const cudaGraphNode_t> after, cudaGraph_t child);
 
+/// The executable graph, uploaded on the stream, which is waited for.
+GraphExec instantiate(cudaGraph_t graph, cudaStream_t stream);
+
 /// Lets the kernel `to` begin once all blocks of `from` have let it (begin_in_order).
 cudaError_t add_early_edge(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to);
 

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <exception>
 #include <mutex>
 #include <utility>
 
@@ -102,15 +101,9 @@ class CopyWatch {
 WatchedGraph instantiate_watched(const libraries::Library& cupti, cudaGraph_t graph,
                                  NodeCopies copies, cudaStream_t stream) {
   WatchedGraph watched{nullptr, std::move(copies)};
-  {
-    const CopyWatch watch(cupti, watched.copies);
-    cudaGraphExec_t exec = nullptr;
-    check(cudaGraphInstantiate(&exec, graph, 0), "instantiate a graph");
-    watched.exec.reset(exec);
-    watch.require_told();
-  }
-  check(cudaGraphUpload(watched.exec.get(), stream), "upload a graph");
-  check(cudaStreamSynchronize(stream), "upload a graph");
+  const CopyWatch watch(cupti, watched.copies);
+  watched.exec = instantiate(graph, stream);
+  watch.require_told();
   return watched;
 }
 

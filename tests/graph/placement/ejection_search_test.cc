@@ -46,7 +46,7 @@ TEST_CASE("values of an irregular graph take little more than its fullest moment
     CHECK(found.least == begin.least);
     CHECK(is_valid(blocks, found));
     CHECK(plan::lower_by_ejection(blocks, {}, begin, 0, 2 * kWork) == found);
-    // It ends where that is enough, and more work never gives more bytes.
+    // It ends where that is enough.
     const plan::Placement enough =
         plan::lower_by_ejection(blocks, {}, begin, peak + peak / 25, 2 * kWork);
     CHECK(enough.bytes <= peak + peak / 25);
