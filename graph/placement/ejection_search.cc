@@ -33,6 +33,8 @@ constexpr std::size_t kMostPairs = std::size_t{1} << 23;
 constexpr std::size_t kWorkOfBlock = 50;
 /// Work that is done in any case: for each block, and at most. A few blocks need no more.
 constexpr std::size_t kLeastWork = 10'000, kMostLeastWork = 100'000'000;
+/// Fewer blocks than these get that much less of the work: they find early what they find.
+constexpr std::size_t kManyBlocks = 500;
 /// The capacity goes down by a tenth of what is above `enough`, but no less than by a thousandth of
 /// the best. Smaller parts find a little more, in more time.
 constexpr std::size_t kPartAbove = 10, kLeastPart = 1000;
@@ -250,7 +252,8 @@ Placement lower_by_ejection(std::span<const HeldBlock> blocks, const control::Ex
   // Below the peak some block is larger than the capacity, or two never find room.
   enough = std::max({enough, best.least, peak_of(blocks, excludes).bytes});
   if (best.bytes <= enough || !takes(blocks, best.bytes / unit)) return best;
-  work = std::max(work, std::min(kLeastWork * blocks.size(), kMostLeastWork));
+  work = std::max(work / kManyBlocks * std::min(blocks.size(), kManyBlocks),
+                  std::min(kLeastWork * blocks.size(), kMostLeastWork));
   EjectionSearch search(blocks, excludes, unit, best);
   while (best.bytes > enough) {
     const std::size_t less =

@@ -5,9 +5,8 @@
 //   greedy_orders        six orders of the blocks, each with both fits; ends at the bound
 //   improve              a complete search, of blocks without spans, as they are and glued
 //                        together (exact_placement.h)
-//   lower_by_ejection    of more blocks than that takes: they push each other out
-//   search               from the best kSearches attempts, at least one; ends near the bound
-//   search_large_first   from the same attempts, the large blocks alone first, then all
+//   search               from the best kSearches attempts
+//   lower_by_ejection    blocks push each other out (ejection_search.h)
 //
 // The trick: an attempt is an order of blocks and a fit, and `GreedyPlacer` makes the offsets from
 // them. A search only moves blocks in the order, so each attempt is a valid placement:
@@ -15,8 +14,8 @@
 //   order a b c    c ends too high: it moves to a place before, drawn at random
 //   order c a b    all are placed anew; no more bytes than the best: it is the best from here on
 //
-// All stages but `improve` and `lower_by_ejection` share the budget of one `GreedyPlacer`. Random
-// numbers begin at one fixed seed, so equal blocks get equal offsets.
+// The last three end near the bound. All but `improve` and `lower_by_ejection` share the budget of
+// one `GreedyPlacer`. Random numbers begin at one fixed seed, so equal blocks get equal offsets.
 #include "graph/placement/placement.h"
 
 #include <algorithm>
@@ -35,19 +34,16 @@
 namespace metronome::plan {
 namespace {
 
-/// Rounds of one search, and of each of the two of `search_large_first`; a round places all its
-/// blocks once. A search mostly finds early what it finds: more rounds find little more, fewer may
-/// leave larger arenas (tests/models/arena_test.cc holds all models to 1.01 of their bound).
-constexpr int kRounds = 400, kRoundsLargeFirst = 1000;
+/// Rounds of one search; a round places all blocks once. A search mostly finds early what it finds:
+/// more rounds find little more, fewer may leave larger arenas (tests/models/arena_test.cc holds
+/// all models to 1.01 of their bound).
+constexpr int kRounds = 400;
 /// Rounds after which a search returns to the best that it has found; every second return tries the
 /// other fit. Fewer keep it near the best; with more it goes further through worse attempts.
 constexpr int kPatience = 5;
 /// Attempts from which searches begin, the best of the greedy ones: one more beginning finds more
-/// than more rounds. Each costs kRounds and twice kRoundsLargeFirst rounds at most.
+/// than more rounds.
 constexpr std::size_t kSearches = 4;
-/// A block is large if its bytes are at least the bound divided by this, a hundredth of it. With a
-/// larger number more blocks are large, and the search moves each of them more seldom.
-constexpr std::size_t kLarge = 100;
 
 /// Bytes that come to be held under a guard at a step, or cease to be.
 struct Change {
@@ -188,11 +184,11 @@ void move_one_above(std::size_t line, std::span<const HeldBlock> blocks, std::mi
 /// Moves the block that reaches the top, and in turn any block that ends above the bound. Every few
 /// rounds it returns to the best attempt so far, each second time with the other fit: by one fit
 /// alone some placements of the bound's size cannot be found. Returns the best one.
-Attempt search(std::span<const HeldBlock> blocks, std::size_t bound, Attempt best, int rounds,
+Attempt search(std::span<const HeldBlock> blocks, std::size_t bound, Attempt best,
                GreedyPlacer& greedy) {
   std::minstd_rand random;
   Attempt now = best;
-  for (int round = 0; round < rounds && best.placement.bytes > bound; ++round) {
+  for (int round = 0; round < kRounds && best.placement.bytes > bound; ++round) {
     if (greedy.exhausted()) break;
     const bool returns = round % kPatience == kPatience - 1;
     if (returns) now = best;
@@ -205,26 +201,6 @@ Attempt search(std::span<const HeldBlock> blocks, std::size_t bound, Attempt bes
     if (now.placement.bytes <= best.placement.bytes) best = now;
   }
   return best;
-}
-
-/// A search in two parts: of an order for the large blocks alone, then for all, the others last.
-/// Among many small blocks the large ones, which decide, are seldom moved.
-Attempt search_large_first(std::span<const HeldBlock> blocks, const control::Exclusions& excludes,
-                           std::size_t bound, const Attempt& begin, GreedyPlacer& greedy) {
-  const auto is_large = [&](std::int32_t block) { return blocks[block].bytes * kLarge >= bound; };
-  Attempt attempt{{}, begin.fit, {}};
-  std::vector<HeldBlock> large;
-  Order small;
-  for (const std::int32_t block : begin.order) {
-    if (is_large(block)) large.push_back(blocks[block]);
-    (is_large(block) ? attempt.order : small).push_back(block);
-  }
-  attempt.placement = greedy.run(attempt.order, attempt.fit);
-  attempt = search(blocks, peak_of(large, excludes).bytes, attempt, kRoundsLargeFirst, greedy);
-  if (small.empty()) return attempt;
-  attempt.order.insert(attempt.order.end(), small.begin(), small.end());
-  attempt.placement = greedy.run(attempt.order, attempt.fit);
-  return search(blocks, bound, attempt, kRoundsLargeFirst, greedy);
 }
 
 }  // namespace
@@ -274,22 +250,16 @@ Placement place_by_comparison(std::span<const HeldBlock> blocks,
   if (ExactPlacer::takes(blocks)) {
     best = improve(blocks, std::move(best), enough, limits.work);
   }
-  if (blocks.size() > ExactPlacer::kMostBlocks) {
-    best = lower_by_ejection(blocks, excludes, std::move(best), enough, limits.work);
-  }
-  if (best.bytes <= std::max(enough, best.least)) return best;
   const std::size_t least = best.least;
   if (attempts.size() > kSearches) attempts.resize(kSearches);
-  bool first = true;
-  for (const bool large_first : {false, true}) {
-    for (const Attempt& attempt : attempts) {
-      if (greedy.exhausted()) return best;
-      if (!std::exchange(first, false) && best.bytes <= enough) return best;
-      Attempt found = large_first ? search_large_first(blocks, excludes, bound, attempt, greedy)
-                                  : search(blocks, bound, attempt, kRounds, greedy);
-      if (found.placement.bytes < best.bytes) best = std::move(found.placement);
-      best.least = least;
-    }
+  for (const Attempt& attempt : attempts) {
+    if (best.bytes <= std::max(enough, least) || greedy.exhausted()) break;
+    Attempt found = search(blocks, bound, attempt, greedy);
+    if (found.placement.bytes < best.bytes) best = std::move(found.placement);
+    best.least = least;
+  }
+  if (best.bytes > std::max(enough, least)) {
+    best = lower_by_ejection(blocks, excludes, std::move(best), enough, limits.work);
   }
   return best;
 }

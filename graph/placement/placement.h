@@ -84,8 +84,7 @@ struct SearchLimits {
 };
 
 /// Deterministic. Blocks share bytes if they do not meet. A complete search (exact_placement.h)
-/// looks at blocks without spans, if they are not very many; another one (ejection_search.h) at
-/// very many.
+/// looks at blocks without spans, if they are not very many.
 Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {},
                 Effort effort = Effort::search, const SearchLimits& limits = {});
 

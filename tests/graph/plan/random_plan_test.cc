@@ -258,6 +258,7 @@ TEST_CASE("plans of random guarded graphs are right, and share what no step has 
           " larger; of all orders: ", step_less / kGraphs, " of that, worst ", worst_step);
   CHECK(worst <= 1.2);
   CHECK(sum / kGraphs <= 1.01);
+  CHECK(6 * at_bound > 5 * kGraphs);
   CHECK(worst_step <= 1.2);
   CHECK(step_less / kGraphs < 1);
   CHECK(smaller > kGraphs / 2);
