@@ -47,9 +47,13 @@ std::optional<LaidOutOp> lay_out_map(const OpPtr& op, const Types& types, const 
   return laid;
 }
 
-std::optional<LaidOutOp> lay_out_op(const OpPtr& op, const Types& types, const Layout& layout) {
+std::optional<LaidOutOp> lay_out_op(const OpPtr& op, const Types& types, const Layout& layout,
+                                    const LayoutSettings& settings) {
   if (op->has_rule<LayoutRule>()) return op->ask<LayoutRule>(types, layout);
-  if (op->ask<ChannelsLastRule>()) return lay_out_channels_last(op, types, layout);
+  if (op->ask<ChannelsLastRule>()) {
+    if (settings.channels_last && !settings.channels_last(*op)) return std::nullopt;
+    return lay_out_channels_last(op, types, layout);
+  }
   return lay_out_map(op, types, layout);
 }
 
@@ -69,7 +73,7 @@ std::map<StorageId, Layout> storage_layouts(const ir::Graph& graph, const Settin
   for (const Node& node : graph.nodes()) {
     const Types types = graph.operands(node);
     const auto layout = settings.layouts.wants(node.op, types);
-    const auto laid = layout ? lay_out_op(node.op, types, *layout) : std::nullopt;
+    const auto laid = layout ? lay_out_op(node.op, types, *layout, settings.layouts) : std::nullopt;
     for (std::size_t i = 0; laid && i < node.inputs.size(); ++i) {
       const Read* read = graph.node(node.inputs[i]).op->as<Read>();
       if (read == nullptr || !free(read->storage) ||
@@ -160,13 +164,13 @@ class LayoutWriter {
   /// How a node is stored; absent: plain.
   std::optional<LaidOutOp> choose(const Node& node, const Types& types) {
     if (const auto wanted = settings_.layouts.wants(node.op, types)) {
-      return lay_out_op(node.op, types, *wanted);
+      return lay_out_op(node.op, types, *wanted, settings_.layouts);
     }
     std::optional<LaidOutOp> best;
     for (std::size_t i = 0; i < node.inputs.size() && !best; ++i) {
       const Layout& layout = first(node.inputs[i]).layout;
       if (layout.plain()) continue;
-      auto laid = lay_out_op(node.op, types, layout);
+      auto laid = lay_out_op(node.op, types, layout, settings_.layouts);
       if (laid && pays(node, *laid)) best = std::move(laid);
     }
     return best;

@@ -27,6 +27,8 @@ using WantedLayout = std::function<std::optional<Layout>(const OpPtr&, std::span
 /// Settings of the pass `lay_out`.
 struct LayoutSettings {
   WantedLayout wants;  ///< absent altogether: all stays plain
+  /// The ops that the target runs as `ChannelsLast` if they say so; absent: all.
+  std::function<bool(const Op&)> channels_last = {};
   /// By path, the layouts of storages that plans made before of the same executable decided.
   std::map<std::string, Layout> kept = {};
 };

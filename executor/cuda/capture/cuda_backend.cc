@@ -65,7 +65,10 @@ class CudaBackend : public Backend {
     settings.alignment = program::kDeviceAlignment;
     settings.buckets = kBuckets[0];
     settings.gathers = true;
-    if (cuda_.fuse) settings.fuse.takes = [](const Op& op) { return cuda_table().has(op); };
+    // A program's own ops are in no list: they are not fused, and run on plain tensors.
+    const auto is_listed = [](const Op& op) { return cuda_table().has(op); };
+    if (cuda_.fuse) settings.fuse.takes = is_listed;
+    settings.layouts.channels_last = is_listed;
     return settings;
   }
   std::vector<std::size_t> buckets(Mode) const override {

@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "executor/metronome/op.h"
 #include "graph/compounds/channels_last.h"
 #include "graph/ir/error.h"
 #include "graph/rules/channels_last.h"
 #include "ops/cuda/convolution_call.h"
+#include "ops/own/own_ops.h"
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
@@ -95,6 +97,53 @@ TEST_CASE("a step of images stored channels last is that of plain ones") {
   }
   for (Executable* e : {&laid_out, &plain}) e->evaluate({{model.x, image(9)}});
   CHECK(at::allclose(laid_out.read("image"), plain.read("image"), 1e-4, 1e-5));
+}
+
+// x / 2, of a program's own. What it says of layouts holds for listed ops alone.
+METRONOME_PORTABLE(
+    HalveKernel, template <class T> struct HalveKernel {
+      const T* x;
+      T* y;
+      Index count;
+      template <class Context>
+      METRONOME_DEVICE void operator()(Context& c) const {
+        for (Index i = first(c); i < count; i += stride(c)) y[i] = x[i] / 2;
+      }
+    };);
+struct Halve {
+  static constexpr std::string_view name = "halve";
+  static constexpr bool channels_last = true;
+  bool operator==(const Halve&) const = default;
+  Types infer(std::span<const Type> in) const { return {in[0]}; }
+  Values vjp(const Vjp& v) const { return {v.grad() * 0.5}; }
+};
+void portable(const Halve&, const auto& launch, auto& play) {
+  const std::int64_t count = launch.outputs[0].numel();
+  play(HalveKernel<float>{launch.template in<float>(0), launch.template out<float>(0), count},
+       count);
+}
+Tensors reference(const Halve&, const Tensors& in) { return {in[0] / 2}; }
+
+TEST_CASE("an op of one's own that speaks of channels last runs on plain tensors") {
+  Graph g("own");
+  const Value x = g.input("x", f32, {2, 3, 4, 4});
+  const Value h = apply(Halve{}, {x.through(conv2d(8, 3))}, Line::here());
+  const Value y = h.through(conv2d(4, 2));
+  g.output("y", y);
+  g.minimize(mean(square(y)), Sgd{.lr = 0.1});
+  CompileOptions options{.modes = {train, evaluate}, .seed = 3, .tune = Tune::off};
+  options.ops = own_ops<Halve>();
+  Executable laid_out = compile(g, changed<host_graph, last>(), options);
+  Executable plain = compile(g, host_graph(), options);
+  CHECK(laid_out.report().plans[0].relayouts > 0);
+  for (int step = 0; step < 3; ++step) {
+    const at::Tensor image =
+        at::sin(at::arange(96) * 0.3 + step).reshape({2, 3, 4, 4}).to(at::kFloat);
+    for (Executable* e : {&laid_out, &plain}) e->run({{x, image}});
+    CHECK(at::allclose(laid_out.read("y"), plain.read("y"), 1e-5, 1e-6));
+    for (Executable* e : {&laid_out, &plain}) e->evaluate({{x, image}});
+    CHECK(at::allclose(laid_out.read("y"), plain.read("y"), 1e-5, 1e-6));
+  }
 }
 
 // ---- the choice ----------------------------------------------------------------------------
