@@ -39,6 +39,11 @@ class CompilingDriver final : public NullDriver {
       : cache_(cache), architectures_(architectures) {}
 
   bool computes() const override { return true; }
+  void compile_ahead(std::span<const Command* const> commands) override {
+    for (const std::string& each : architectures_) {
+      executor::runtime::compile_ahead(commands, each, cache_);
+    }
+  }
   CapturedNodes prepare(const Command& command) override {
     if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
       if (sources_.insert(*generated->source).second) {

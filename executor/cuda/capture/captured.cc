@@ -211,6 +211,11 @@ int longest_chain(std::span<const program::Task> tasks) {
 }
 
 int prepare(CudaDriver& driver, std::span<program::Task> tasks) {
+  std::vector<const Command*> commands;
+  for (const program::Task& task : tasks) {
+    for (const Command& command : task.commands) commands.push_back(&command);
+  }
+  driver.compile_ahead(commands);
   int nodes = 0;
   for (program::Task& task : tasks) {
     naming(task, "binding", [&] {

@@ -106,6 +106,11 @@ class CudaDriver : public Libraries {
   virtual void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes, CudaStream stream) = 0;
 
+  /// Compiles sources of commands, many at once, so that `prepare` finds them compiled. Only saves
+  /// time.
+  virtual void compile_ahead(std::span<const Command* const> commands) {
+    static_cast<void>(commands);
+  }
   /// Loads what a command needs: finds its kernel, compiles its source, makes the library's plan.
   /// Before the first enqueue.
   virtual CapturedNodes prepare(const Command& command) = 0;

@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 #include <nvrtc.h>
 
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <set>
 #include <sstream>
 #include <string_view>
+#include <thread>
+#include <variant>
 
 #include "executor/cuda/libraries/handle.h"
 #include "executor/cuda/libraries/library.h"
@@ -155,6 +161,44 @@ std::vector<char> cached_cubin(const std::string& source, const std::string& arc
   std::vector<char> code = compile_cubin(source, architecture);
   cache.keep(key, code);
   return code;
+}
+
+void compile_ahead(std::span<const Command* const> commands, const std::string& architecture,
+                   CodeCache& cache) noexcept {
+  struct Made {
+    std::uint64_t key = 0;
+    std::vector<char> code;
+  };
+  try {
+    std::set<std::string_view> distinct;
+    for (const Command* command : commands) {
+      const auto* generated = std::get_if<GeneratedCommand>(command);
+      if (generated != nullptr) distinct.insert(*generated->source);
+    }
+    const std::vector<std::string> sources(distinct.begin(), distinct.end());
+    std::vector<Made> made(sources.size());
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t i = next++; i < sources.size(); i = next++) {
+        try {
+          const std::uint64_t key = key_of(sources[i], architecture);
+          if (!cache.find(key)) made[i] = {key, compile_cubin(sources[i], architecture)};
+        } catch (const std::exception&) {
+          // It is compiled again where it is known what it is for.
+        }
+      }
+    };
+    {
+      const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+      std::vector<std::jthread> threads(std::min(cores, sources.size()));
+      for (std::jthread& thread : threads) thread = std::jthread(work);
+    }
+    for (const Made& each : made) {
+      if (!each.code.empty()) cache.keep(each.key, each.code);
+    }
+  } catch (const std::exception&) {
+    // There is no memory, or no thread.
+  }
 }
 
 }  // namespace metronome::executor::runtime

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "executor/cuda/runtime/code_cache.h"
+#include "ops/cuda/commands.h"
 
 namespace metronome::executor::runtime {
 
@@ -30,5 +31,11 @@ std::string resource_report(std::span<const std::string> sources, const std::str
 /// NVRTC's version.
 std::vector<char> cached_cubin(const std::string& source, const std::string& architecture,
                                CodeCache& cache);
+
+/// Compiles the sources of commands on all cores for the cache, from which `cached_cubin` then
+/// takes them. Does not throw: what fails is left to `cached_cubin`, as is all where the cache
+/// cannot be written.
+void compile_ahead(std::span<const Command* const> commands, const std::string& architecture,
+                   CodeCache& cache) noexcept;
 
 }  // namespace metronome::executor::runtime

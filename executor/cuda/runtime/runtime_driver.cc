@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -326,6 +327,17 @@ const void* RuntimeDriver::code_of(const GeneratedCommand& command) const {
     throw InternalError("a generated kernel that was not prepared: " + command.name);
   }
   return found->second.kernel;
+}
+
+void RuntimeDriver::compile_ahead(std::span<const Command* const> commands) {
+  std::vector<const Command*> missing;
+  std::ranges::copy_if(commands, std::back_inserter(missing), [&](const Command* command) {
+    const auto* generated = std::get_if<GeneratedCommand>(command);
+    return generated != nullptr && !kernels_.contains(*generated->source);
+  });
+  // One alone is compiled as it is loaded.
+  if (missing.size() < 2) return;
+  runtime::compile_ahead(missing, architecture(properties_.major, properties_.minor), cache_);
 }
 
 CapturedNodes RuntimeDriver::prepare(const Command& command) {

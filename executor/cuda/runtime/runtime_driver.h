@@ -64,6 +64,7 @@ class RuntimeDriver : public CudaDriver {
   void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
   void download(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
 
+  void compile_ahead(std::span<const Command* const> commands) override;
   CapturedNodes prepare(const Command& command) override;
   void enqueue(const Command& command, CudaStream stream) override;
 

@@ -99,7 +99,7 @@ TEST_CASE("a step of images stored channels last is that of plain ones") {
   CHECK(at::allclose(laid_out.read("image"), plain.read("image"), 1e-4, 1e-5));
 }
 
-// x / 2, of a program's own. What it says of layouts holds for listed ops alone.
+// x / 2, of a program's own. Its rule of layouts is asked of listed ops alone.
 METRONOME_PORTABLE(
     HalveKernel, template <class T> struct HalveKernel {
       const T* x;

@@ -175,6 +175,66 @@ TEST_CASE("kept code is found by source and architecture, and not compiled again
   CHECK(folder.files() == 3);
 }
 
+/// Commands of which the sources differ in a number, each twice.
+std::vector<Command> several(int count) {
+  std::vector<Command> commands;
+  for (int i = 0; i < 2 * count; ++i) {
+    std::string source = kTwice;
+    source.replace(source.find("2 * x"), 1, std::to_string(10 + i % count));
+    commands.push_back(
+        GeneratedCommand{std::make_shared<const std::string>(std::move(source)), "times", {}, {}});
+  }
+  return commands;
+}
+
+std::vector<const Command*> pointers(const std::vector<Command>& commands) {
+  std::vector<const Command*> to;
+  for (const Command& command : commands) to.push_back(&command);
+  return to;
+}
+
+const std::string& source_of(const Command& command) {
+  return *std::get<GeneratedCommand>(command).source;
+}
+
+TEST_CASE("sources that are compiled at once become the code that each becomes alone") {
+  const TemporaryFolder folder;
+  executor::runtime::CodeCache cache(folder.path());
+  std::vector<Command> commands = several(8);
+  std::string wrong = kTwice;
+  wrong.replace(wrong.find("* x"), 3, "* z");
+  commands.push_back(GeneratedCommand{std::make_shared<const std::string>(wrong), "wrong", {}, {}});
+  executor::runtime::compile_ahead(pointers(commands), "sm_90", cache);
+  CHECK(folder.files() == 8);
+  // The compiler's words come where it is known what the code is for.
+  CHECK_THROWS_AS(executor::runtime::cached_cubin(wrong, "sm_90", cache), InternalError);
+  commands.pop_back();
+  for (const Command& command : commands) {
+    CHECK(executor::runtime::cached_cubin(source_of(command), "sm_90", cache) ==
+          executor::runtime::compile_cubin(source_of(command), "sm_90"));
+  }
+  CHECK(folder.files() == 8);
+}
+
+TEST_CASE("compiling ahead leaves what it cannot do to the one who needs it") {
+  const TemporaryFolder folder;
+  executor::runtime::CodeCache cache(folder.path());
+  const std::vector<Command> commands = several(3);
+  executor::runtime::compile_ahead(pointers(commands), "sm_10", cache);
+  CHECK(folder.files() == 0);
+  executor::runtime::compile_ahead({}, "sm_90", cache);
+  CHECK(folder.files() == 0);
+  write_file(folder.file("file"), "");
+  executor::runtime::CodeCache closed(folder.file("file/kernels"));
+  const Heard heard;
+  executor::runtime::compile_ahead(pointers(commands), "sm_90", closed);
+  CHECK(heard.lines() == 1);
+  for (const Command& command : commands) {
+    CHECK(is_code(executor::runtime::cached_cubin(source_of(command), "sm_90", closed)));
+  }
+  CHECK(heard.lines() == 1);
+}
+
 TEST_CASE("a damaged file is a warning, and is replaced") {
   const TemporaryFolder folder;
   executor::runtime::CodeCache cache(folder.path());
