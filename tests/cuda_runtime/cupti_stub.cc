@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -28,6 +29,7 @@ struct State {
   std::uint64_t clock = 1'000'000;
   std::vector<std::string> records;  // the bytes of each
   std::size_t told = 0;              // of the buffer that is handed over
+  std::size_t dropped = 0;           // and not told of yet
 };
 
 State& state() {
@@ -110,6 +112,7 @@ void stub_cupti_fail(const char* function, CUptiResult error) {
     state().failing[function] = error;
   }
 }
+void stub_cupti_drop(std::size_t records) { state().dropped = records; }
 int stub_cupti_busy() {
   return static_cast<int>(state().enabled.size()) + (state().callback == nullptr ? 0 : 1);
 }
@@ -154,6 +157,10 @@ CUptiResult cuptiActivityGetNextRecord(std::uint8_t*, std::size_t, CUpti_Activit
   State& all = state();
   if (all.told == all.records.size()) return CUPTI_ERROR_MAX_LIMIT_REACHED;
   *record = reinterpret_cast<CUpti_Activity*>(all.records[all.told++].data());
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, std::uint32_t, std::size_t* dropped) {
+  *dropped = std::exchange(state().dropped, 0);
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* made, CUpti_CallbackFunc callback, void* of) {

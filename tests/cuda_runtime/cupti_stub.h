@@ -7,6 +7,7 @@
 #define METRONOME_CUPTI 1
 #include <cupti.h>
 
+#include <cstddef>
 #include <cstdint>
 
 extern "C" {
@@ -17,6 +18,8 @@ void stub_cupti_copied(CUgraphNode original, CUgraphNode copy);
 void stub_cupti_ran(CUgraphNode node, CUpti_ActivityKind kind);
 /// The function of this name fails from here on with an error; all work where that is 0.
 void stub_cupti_fail(const char* function, CUptiResult error);
+/// So many records are dropped at the next hand-over.
+void stub_cupti_drop(std::size_t records);
 /// Subscribers, and kinds of activities that are recorded.
 int stub_cupti_busy();
 

@@ -68,6 +68,9 @@ class Cupti {
   void fail(const char* function, CUptiResult error) const {
     of<decltype(stub_cupti_fail)>("stub_cupti_fail")(function, error);
   }
+  void drop(std::size_t records) const {
+    of<decltype(stub_cupti_drop)>("stub_cupti_drop")(records);
+  }
   /// Nodes of this type have no records.
   cudaGraphNodeType lost = cudaGraphNodeTypeEmpty;
 
@@ -220,6 +223,26 @@ TEST_CASE("a tool that comes later, or memory that lacks, leaves one graph witho
     cupti.fail("", CUPTI_SUCCESS);
     CHECK(step.launch());
     CHECK(other.launch());
+  }
+}
+
+TEST_CASE("records that CUPTI dropped are told of, once") {
+  const Cupti cupti;
+  {
+    RuntimeDriver driver(0, stub::products);
+    Step step(driver);
+    REQUIRE(step.launch());
+    const std::string said =
+        "warning: CUPTI has dropped 3 records of what the device did: times may be too short\n";
+    cupti.drop(3);
+    const tests::Logged logged;
+    CHECK(step.launch());
+    CHECK(logged.text() == said);
+    CHECK(step.launch());
+    CHECK(logged.text() == said);
+    cupti.drop(3);
+    CHECK(step.measure());
+    CHECK(logged.text() == said + said);
   }
 }
 

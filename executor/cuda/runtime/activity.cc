@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "executor/support/log.h"
 #include "graph/ir/error.h"
 
 #if __has_include(<cupti.h>)
@@ -35,7 +36,9 @@ constexpr std::size_t kBufferAlignment = 8;
 struct ArrivedRecords {
   std::mutex mutex;
   ActivityRecords records;
+  std::size_t dropped = 0;  // which CUPTI had no buffer for
   decltype(&cuptiActivityGetNextRecord) next = nullptr;
+  decltype(&cuptiActivityGetNumDroppedRecords) count_dropped = nullptr;
 };
 ArrivedRecords arrived;
 
@@ -45,11 +48,13 @@ void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t
   *most_records = 0;  // as many as fit
 }
 
-void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
-                          std::size_t bytes) {
+void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer,
+                          std::size_t, std::size_t bytes) {
   const std::lock_guard lock(arrived.mutex);
   CUpti_Activity* record = nullptr;
   while (arrived.next(buffer, bytes, &record) == CUPTI_SUCCESS) arrived.records.take(*record);
+  std::size_t dropped = 0;  // since it was asked last
+  if (arrived.count_dropped(context, stream, &dropped) == CUPTI_SUCCESS) arrived.dropped += dropped;
   std::free(buffer);
 }
 
@@ -64,6 +69,8 @@ void expect(CUptiResult result, const char* what) {
 Activities::Activities() : library_("libcupti.so.13", "nvidia-cuda-cupti", true) {
   arrived.next =
       library_.function<decltype(cuptiActivityGetNextRecord)>("cuptiActivityGetNextRecord");
+  arrived.count_dropped = library_.function<decltype(cuptiActivityGetNumDroppedRecords)>(
+      "cuptiActivityGetNumDroppedRecords");
   expect(library_.function<decltype(cuptiActivityRegisterCallbacks)>(
              "cuptiActivityRegisterCallbacks")(give_buffer, take_buffer),
          "tell of activities");
@@ -75,6 +82,7 @@ void Activities::begin() {
   {
     const std::lock_guard lock(arrived.mutex);
     arrived.records = {};
+    arrived.dropped = 0;
   }
   const auto enable = library_.function<decltype(cuptiActivityEnable)>("cuptiActivityEnable");
   for (const CUpti_ActivityKind kind : kKinds) {
@@ -105,6 +113,10 @@ void Activities::end() {
   expect(library_.function<decltype(cuptiActivityFlushAll)>("cuptiActivityFlushAll")(
              CUPTI_ACTIVITY_FLAG_FLUSH_FORCED),
          "hand over its records");
+  const std::lock_guard lock(arrived.mutex);
+  if (arrived.dropped == 0) return;
+  logger().warn("CUPTI has dropped {} records of what the device did: times may be too short",
+                arrived.dropped);
 }
 
 std::map<std::uint64_t, double> Activities::by_label() const {

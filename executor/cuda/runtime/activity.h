@@ -34,7 +34,8 @@ class Activities {
   void begin();
   /// Labels the work that this thread enqueues from here on, until the next label.
   void label(std::uint64_t label);
-  /// Ends it. The device is through with what was enqueued. Throws RunError where CUPTI refuses.
+  /// Ends it. The device is through with what was enqueued. Throws RunError where CUPTI refuses;
+  /// warns of records that it dropped.
   void end();
 
   /// Microseconds that kernels, copies and memsets of each label took, added up; labels of which
