@@ -24,17 +24,13 @@
 #include <utility>
 #include <vector>
 
+#include "graph/placement/neighbours.h"
+
 namespace metronome::plan {
 namespace {
 
-/// Pairs of blocks that are held together, at most: each takes eight bytes, in a list of either.
-constexpr std::size_t kMostPairs = std::size_t{1} << 23;
 /// Work for each block that is looked at: a billion take about a second.
 constexpr std::size_t kWorkOfBlock = 50;
-/// Work that is done in any case: for each block, and at most. A few blocks need no more.
-constexpr std::size_t kLeastWork = 10'000, kMostLeastWork = 100'000'000;
-/// Fewer blocks than these get that much less of the work: they find early what they find.
-constexpr std::size_t kManyBlocks = 500;
 /// The capacity goes down by a tenth of what is above `enough`, but no less than by a thousandth of
 /// the best. Smaller parts find a little more, in more time.
 constexpr std::size_t kPartAbove = 10, kLeastPart = 1000;
@@ -61,7 +57,7 @@ class EjectionSearch {
  public:
   EjectionSearch(std::span<const HeldBlock> blocks, const control::Exclusions& excludes,
                  std::size_t unit, const Placement& begin)
-      : unit_(unit) {
+      : unit_(unit), neighbours_(list_neighbours(blocks, excludes)) {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const HeldBlock& block = blocks[i];
       size_.push_back(static_cast<Offset>(block.bytes / unit));
@@ -70,7 +66,6 @@ class EjectionSearch {
       first_weight_.push_back(1 + static_cast<std::int64_t>(std::sqrt(size_[i] * steps)));
     }
     weight_ = first_weight_;
-    list_neighbours(blocks, excludes);
   }
 
   std::size_t work() const { return work_; }
@@ -109,24 +104,6 @@ class EjectionSearch {
   }
 
  private:
-  void list_neighbours(std::span<const HeldBlock> blocks, const control::Exclusions& excludes) {
-    std::vector<std::int32_t> by_begin(blocks.size()), held;
-    std::iota(by_begin.begin(), by_begin.end(), 0);
-    std::ranges::stable_sort(by_begin, {}, [&](std::int32_t i) { return blocks[i].begin; });
-    neighbours_.resize(blocks.size());
-    for (const std::int32_t block : by_begin) {
-      if (blocks[block].bytes == 0) continue;
-      std::erase_if(held, [&](std::int32_t i) { return blocks[i].end < blocks[block].begin; });
-      work_ += kWorkOfBlock * held.size();
-      for (const std::int32_t other : held) {
-        if (!meet(blocks[block], blocks[other], excludes)) continue;
-        neighbours_[block].push_back(other);
-        neighbours_[other].push_back(block);
-      }
-      held.push_back(block);
-    }
-  }
-
   void push_out(std::size_t block) {
     offset_[block] = kWaits;
     waiting_.push_back(static_cast<std::int32_t>(block));
@@ -210,38 +187,16 @@ class EjectionSearch {
   }
 
   const std::size_t unit_;
+  const Neighbours neighbours_;
   Offset capacity_ = 0;
   std::vector<Offset> size_, offset_;                // [block]
   std::vector<std::int64_t> first_weight_, weight_;  // [block] the first once more each time out
-  std::vector<std::vector<std::int32_t>>
-      neighbours_;  // [block] those that it may not share bytes with
   std::vector<std::int32_t> waiting_;
   std::vector<Beside> beside_;
   std::vector<WeightChange> changes_;
   std::minstd_rand random_;
   std::size_t work_ = 0;
 };
-
-/// Whether offsets of these bytes are small enough, and pairs few enough.
-bool takes(std::span<const HeldBlock> blocks, std::size_t units) {
-  // Sums of two offsets are 32 bits wide.
-  if (units >= std::size_t{1} << 30) return false;
-  std::vector<std::int32_t> begins, ends;
-  for (const HeldBlock& block : blocks) {
-    if (block.bytes == 0) continue;
-    begins.push_back(block.begin);
-    ends.push_back(block.end);
-  }
-  std::ranges::sort(begins);
-  std::ranges::sort(ends);
-  std::size_t pairs = 0, held = 0;
-  auto end = ends.begin();
-  for (const std::int32_t begin : begins) {
-    for (; *end < begin; ++end) --held;
-    pairs += held++;
-  }
-  return pairs <= kMostPairs;
-}
 
 }  // namespace
 
@@ -251,9 +206,10 @@ Placement lower_by_ejection(std::span<const HeldBlock> blocks, const control::Ex
   for (const HeldBlock& block : blocks) unit = std::gcd(unit, block.bytes);
   // Below the peak some block is larger than the capacity, or two never find room.
   enough = std::max({enough, best.least, peak_of(blocks, excludes).bytes});
-  if (best.bytes <= enough || !takes(blocks, best.bytes / unit)) return best;
-  work = std::max(work / kManyBlocks * std::min(blocks.size(), kManyBlocks),
-                  std::min(kLeastWork * blocks.size(), kMostLeastWork));
+  // Sums of two offsets are 32 bits wide.
+  if (best.bytes <= enough || best.bytes / unit >= std::size_t{1} << 30) return best;
+  if (!has_few_pairs(blocks)) return best;
+  work = share_of_work(work, blocks.size());
   EjectionSearch search(blocks, excludes, unit, best);
   while (best.bytes > enough) {
     const std::size_t less =

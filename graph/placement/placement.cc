@@ -7,6 +7,7 @@
 //                        together (exact_placement.h)
 //   search               from the best kSearches attempts
 //   lower_by_ejection    blocks push each other out (ejection_search.h)
+//   lower_by_reinsertion blocks are taken out and put in between others (reinsertion_search.h)
 //
 // The trick: an attempt is an order of blocks and a fit, and `GreedyPlacer` makes the offsets from
 // them. A search only moves blocks in the order, so each attempt is a valid placement:
@@ -30,6 +31,7 @@
 #include "graph/placement/ejection_search.h"
 #include "graph/placement/exact_placement.h"
 #include "graph/placement/greedy_placement.h"
+#include "graph/placement/reinsertion_search.h"
 
 namespace metronome::plan {
 namespace {
@@ -260,6 +262,7 @@ Placement place_by_comparison(std::span<const HeldBlock> blocks,
   }
   if (best.bytes > std::max(enough, least)) {
     best = lower_by_ejection(blocks, excludes, std::move(best), enough, limits.work);
+    best = lower_by_reinsertion(blocks, excludes, std::move(best), enough, limits.work);
   }
   return best;
 }

@@ -1,0 +1,20 @@
+// A placement made lower by blocks that are taken out and put in again.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "graph/control/exclusions.h"
+#include "graph/placement/placement.h"
+
+namespace metronome::plan {
+
+/// Returns the lowest placement that it finds, `best` if it finds none below that. Ends at `enough`
+/// bytes, or behind so much work (SearchLimits): of few blocks behind a part of it, but a little is
+/// done in any case. Looks at blocks with spans, too, but at no plan in which too many pairs of
+/// blocks are held together. Deterministic.
+Placement lower_by_reinsertion(std::span<const HeldBlock> blocks,
+                               const control::Exclusions& excludes, Placement best,
+                               std::size_t enough, std::size_t work);
+
+}  // namespace metronome::plan
