@@ -72,7 +72,8 @@ int run(int argc, char** argv) {
       ->required();
   app.add_option("--capacity", arguments.capacity,
                  "Ends where so many bytes are enough; 1 is the exit code where they are not");
-  app.add_option("--work", arguments.work, "Most work of the search: a billion is about a second")
+  app.add_option("--work", arguments.work,
+                 "Most work of each of three searches: a billion is about a second")
       ->capture_default_str();
   app.add_option("--offsets", arguments.offsets, "Writes the one file with a column \"offset\"");
   try {

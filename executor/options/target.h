@@ -82,11 +82,11 @@ struct CompileOptions {
   std::optional<std::size_t> memory_budget = {};
   /// False: a plan that needs more than the budget is refused at once.
   bool recompute_to_fit = true;
-  /// How long the planner may search for a smaller arena, for each order that it weighs: a billion
-  /// is about a second. The search then goes on to the smallest that is possible, of orders that
-  /// lower the fullest moment by whatever little; so on a device too, if nothing is guarded there.
-  /// Absent: it ends within 1 % of the lower bound, or after about half a second; 0: it does not
-  /// search.
+  /// How long each of the planner's three searches for a smaller arena may take, for each order
+  /// that it weighs: a billion is about a second. They then go on to the smallest that is possible,
+  /// of orders that lower the fullest moment by whatever little; so on a device too, if nothing is
+  /// guarded there. Absent: they end within 1 % of the lower bound, or after about half a second
+  /// each; 0: it does not search.
   std::optional<std::size_t> plan_work = {};
   /// Paths of nodes, or above nodes, that training computes once more for the gradients that read
   /// them, in place of keeping what they made: `{"tower/0", "tower/1"}`. A path may be a glob, as

@@ -54,8 +54,8 @@ struct Settings {
   /// True where the target skips nodes whose guards are false, so that values of guards that
   /// exclude each other may share bytes.
   bool skips = false;
-  /// How long the planner may search for a layout; absent: about half a second, and to within 1 %
-  /// of the bound (graph/placement/placement.h); 0: it does not.
+  /// How long each of the planner's searches for a layout may take; absent: about half a second,
+  /// and to within 1 % of the bound (graph/placement/placement.h); 0: it does not search.
   std::optional<std::size_t> plan_work = {};
   /// Paths of what `recompute` computes once more for the gradients that read it, in place of
   /// keeping it: each a node's own path, or one above nodes. Empty: all that gradients read is

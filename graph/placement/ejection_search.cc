@@ -68,7 +68,6 @@ class EjectionSearch {
     weight_ = first_weight_;
   }
 
-  std::size_t work() const { return work_; }
   bool is_whole() const { return waiting_.empty(); }
 
   /// Blocks that end above wait from here on.
@@ -202,8 +201,7 @@ class EjectionSearch {
 
 Placement lower_by_ejection(std::span<const HeldBlock> blocks, const control::Exclusions& excludes,
                             Placement best, std::size_t enough, std::size_t work) {
-  std::size_t unit = 0;
-  for (const HeldBlock& block : blocks) unit = std::gcd(unit, block.bytes);
+  const std::size_t unit = unit_of(blocks);
   // Below the peak some block is larger than the capacity, or two never find room.
   enough = std::max({enough, best.least, peak_of(blocks, excludes).bytes});
   // Sums of two offsets are 32 bits wide.

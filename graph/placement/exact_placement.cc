@@ -80,13 +80,6 @@ std::vector<std::int32_t> section_steps(std::span<const HeldBlock> blocks) {
   return steps;
 }
 
-/// The largest number of bytes that divides all blocks.
-std::size_t unit_of(std::span<const HeldBlock> blocks) {
-  std::size_t unit = 0;
-  for (const HeldBlock& block : blocks) unit = std::gcd(unit, block.bytes);
-  return std::max<std::size_t>(unit, 1);
-}
-
 /// Blocks that are left to be placed, in the order of their ranks, and the sections that they lie
 /// in. Each property has a vector of its own, which is kept from one use to the next.
 struct Part {

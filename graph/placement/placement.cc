@@ -15,8 +15,8 @@
 //   order a b c    c ends too high: it moves to a place before, drawn at random
 //   order c a b    all are placed anew; no more bytes than the best: it is the best from here on
 //
-// The last three end near the bound. All but `improve` and `lower_by_ejection` share the budget of
-// one `GreedyPlacer`. Random numbers begin at one fixed seed, so equal blocks get equal offsets.
+// From `improve` on all end near the bound. The greedy orders and `search` share the budget of one
+// `GreedyPlacer`. Random numbers begin at one fixed seed, so equal blocks get equal offsets.
 #include "graph/placement/placement.h"
 
 #include <algorithm>
@@ -215,6 +215,12 @@ bool meet(const HeldBlock& a, const HeldBlock& b, const control::Exclusions& exc
       return x.begin <= y.end && y.begin <= x.end && !excludes(x.guard, y.guard);
     });
   });
+}
+
+std::size_t unit_of(std::span<const HeldBlock> blocks) {
+  std::size_t unit = 0;
+  for (const HeldBlock& block : blocks) unit = std::gcd(unit, block.bytes);
+  return std::max<std::size_t>(unit, 1);
 }
 
 Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& excludes) {

@@ -45,6 +45,9 @@ struct HeldBlock {
 /// True if a step and a setting of the guards exist in which both are held.
 bool meet(const HeldBlock& a, const HeldBlock& b, const control::Exclusions& excludes);
 
+/// The largest number of bytes that divides all blocks; 1 where none has bytes.
+std::size_t unit_of(std::span<const HeldBlock> blocks);
+
 struct Placement {
   std::vector<std::size_t> offsets;  ///< [block]
   std::size_t bytes = 0;             ///< end of the highest block
@@ -77,7 +80,7 @@ constexpr bool near_peak(std::size_t bytes, std::size_t peak) { return bytes <= 
 
 /// When a search ends, beside at the peak.
 struct SearchLimits {
-  /// Blocks and sections that each search looks at: a billion take about a second.
+  /// Blocks and sections that each search looks at, of up to three: a billion take about a second.
   std::size_t work = 500'000'000;
   /// A placement of so many bytes is good enough; absent: one near the peak.
   std::optional<std::size_t> enough = {};

@@ -50,10 +50,7 @@ class ReinsertionSearch {
  public:
   ReinsertionSearch(std::span<const HeldBlock> blocks, const control::Exclusions& excludes,
                     std::size_t unit, const Placement& begin)
-      : unit_(unit),
-        blocks_(static_cast<std::int32_t>(blocks.size())),
-        neighbours_(list_neighbours(blocks, excludes)),
-        is_out_(blocks.size()) {
+      : unit_(unit), neighbours_(list_neighbours(blocks, excludes)), is_out_(blocks.size()) {
     for (const HeldBlock& block : blocks) size_.push_back(static_cast<Bytes>(block.bytes / unit));
     std::vector<std::int32_t> order(blocks.size());
     std::iota(order.begin(), order.end(), 0);
@@ -138,12 +135,12 @@ class ReinsertionSearch {
 
   Height measure() {
     Height height;
-    for (std::int32_t block = 0; block < blocks_; ++block) {
-      const Bytes bytes = through(block);
+    for (std::size_t block = 0; block < size_.size(); ++block) {
+      const Bytes bytes = through(static_cast<std::int32_t>(block));
       if (bytes > height.bytes) height = {bytes, 0};
       height.blocks += bytes == height.bytes ? 1 : 0;
     }
-    work_ += static_cast<std::size_t>(blocks_);
+    work_ += size_.size();
     return height;
   }
 
@@ -290,7 +287,6 @@ class ReinsertionSearch {
   }
 
   const std::size_t unit_;
-  const std::int32_t blocks_;
   const Neighbours neighbours_;
   std::vector<Bytes> size_;                  // [block]
   std::vector<Key> key_;                     // [block]
@@ -314,8 +310,7 @@ class ReinsertionSearch {
 Placement lower_by_reinsertion(std::span<const HeldBlock> blocks,
                                const control::Exclusions& excludes, Placement best,
                                std::size_t enough, std::size_t work) {
-  std::size_t unit = 0;
-  for (const HeldBlock& block : blocks) unit = std::gcd(unit, block.bytes);
+  const std::size_t unit = unit_of(blocks);
   enough = std::max({enough, best.least, peak_of(blocks, excludes).bytes});
   if (best.bytes <= enough || !has_few_pairs(blocks)) return best;
   std::size_t all = 0;

@@ -60,9 +60,9 @@ TEST_CASE("values of an irregular graph take little more than its fullest moment
       CHECK(is_valid(blocks, found));
       CHECK(search.lower(blocks, {}, begin, 0, 2 * kWork) == found);
       // It ends where that is enough.
-      const std::size_t middle = (begin.bytes + found.bytes) / 2;
-      const plan::Placement enough = search.lower(blocks, {}, begin, middle, 2 * kWork);
-      CHECK(enough.bytes <= middle);
+      const std::size_t aim = peak + peak * 2 * search.percent / 100;
+      const plan::Placement enough = search.lower(blocks, {}, begin, aim, 2 * kWork);
+      CHECK(enough.bytes <= aim);
       CHECK(enough.bytes >= found.bytes);
       CHECK(is_valid(blocks, enough));
     }
