@@ -6,7 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <limits>
+#include <numeric>
 #include <optional>
 
 #include "graph/ir/error.h"
@@ -76,12 +76,15 @@ std::int64_t number_in(std::span<const std::string_view> values, const Places& p
 }  // namespace
 
 BlockTable parse_blocks(std::string_view text, const std::string& name) {
-  constexpr std::int64_t kLastStep = std::numeric_limits<std::int32_t>::max() - 1;
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 48, kMostAlignment = 1 << 20;
+  // Tables of what is held have an entry for each step.
+  constexpr std::int64_t kLastStep = (1 << 22) - 1, kMostAlignment = 1 << 20;
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 48, kMostInAll = std::int64_t{1} << 62;
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   BlockTable table;
   Places places;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string_view> lines = split(text, '\n');
-  if (lines.back().empty()) lines.pop_back();
+  while (!lines.empty() && (lines.back().empty() || lines.back() == "\r")) lines.pop_back();
   if (lines.empty()) LineOfFile{name, 1}.refuse("the file is empty");
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const LineOfFile line{name, i + 1};
@@ -93,6 +96,7 @@ BlockTable parse_blocks(std::string_view text, const std::string& name) {
       continue;
     }
     const std::size_t columns = split(lines[0], ',').size();
+    if (lines[i].empty()) line.refuse("the line is empty");
     if (values.size() != columns) {
       line.refuse(fmt::format("it has {} columns, and the header {}", values.size(), columns));
     }
@@ -101,13 +105,29 @@ BlockTable parse_blocks(std::string_view text, const std::string& name) {
     const std::int64_t size = number_in(values, places, kSize, 0, kMostBytes, line);
     if (places[kAlignment]) {
       const std::int64_t alignment = number_in(values, places, kAlignment, 1, kMostAlignment, line);
-      table.alignment = std::max(table.alignment, static_cast<std::size_t>(alignment));
+      table.alignment = std::lcm(table.alignment, static_cast<std::size_t>(alignment));
+      if (table.alignment > kMostAlignment) {
+        line.refuse(fmt::format("up to here offsets would be multiples of {}, more than {}",
+                                table.alignment, kMostAlignment));
+      }
     }
     table.blocks.push_back({static_cast<std::int32_t>(lower), static_cast<std::int32_t>(upper - 1),
                             static_cast<std::size_t>(size)});
   }
-  for (plan::HeldBlock& block : table.blocks) {
-    block.bytes = (block.bytes + table.alignment - 1) / table.alignment * table.alignment;
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < table.blocks.size(); ++i) {
+    const LineOfFile line{name, i + 2};
+    const std::size_t bytes = table.blocks[i].bytes;
+    all += static_cast<std::int64_t>(bytes);
+    if (all > kMostInAll) {
+      line.refuse(fmt::format("up to here the sizes are more than {} bytes in all", kMostInAll));
+    }
+    // Blocks lie on others: offsets are sums of sizes.
+    if (bytes % table.alignment == 0) continue;
+    line.refuse(
+        fmt::format("column {} (\"size\") is \"{}\", and no multiple of {}, the alignment "
+                    "of all: round it up",
+                    *places[kSize] + 1, bytes, table.alignment));
   }
   return table;
 }

@@ -18,8 +18,8 @@ namespace metronome::benchmarks {
 
 struct BlockTable {
   std::vector<std::string> lines;       ///< as they were read, the header first
-  std::vector<plan::HeldBlock> blocks;  ///< in their order, sizes rounded up to `alignment`
-  std::size_t alignment = 1;            ///< the largest of all blocks
+  std::vector<plan::HeldBlock> blocks;  ///< in their order
+  std::size_t alignment = 1;            ///< what all alignments divide, and what divides all sizes
 };
 
 /// Throws RunError "NAME:LINE: ..." for a line or column that is none.

@@ -27,6 +27,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/placement/glued_blocks.h"
+
 namespace metronome::plan {
 namespace exact {
 
@@ -40,6 +42,8 @@ constexpr std::size_t kFirstTurn = 1000;
 constexpr std::size_t kFirstSearch = 40'000'000, kShareAbove = 8;
 /// All glued problems together are searched for so many times the work of the blocks as they are.
 constexpr std::size_t kShareGlued = 8;
+/// Work for each block that gets a new rank.
+constexpr std::size_t kWorkOfRank = 20;
 /// Styles of gluing that are new each time.
 constexpr int kStylesEach = 3;
 
@@ -222,11 +226,14 @@ class ExactPlacer::Search {
   /// `to` becomes the blocks of some sections, ranked anew.
   void extract(const Part& from, Number begin, Number end, Part& to) {
     std::vector<std::pair<Item, std::size_t>> ranked;
+    std::size_t looked = 0;
     for (std::size_t i = 0; i < from.blocks(); ++i) {
       if (from.begin[i] < begin || from.end[i] > end) continue;
       ranked.emplace_back(items_[from.item[i]], i);
       ranked.back().first.total = from.fullest(i);
+      looked += static_cast<std::size_t>(from.end[i] - from.begin[i]);
     }
+    spend(from.blocks() + looked + kWorkOfRank * ranked.size());
     std::stable_sort(ranked.begin(), ranked.end(),
                      [&](const auto& a, const auto& b) { return before_(a.first, b.first); });
     to = {};
@@ -317,13 +324,9 @@ class ExactPlacer::Search {
 };
 
 bool ExactPlacer::takes(std::span<const HeldBlock> blocks) {
-  std::size_t all = 0;
-  for (const HeldBlock& block : blocks) {
-    if (!block.spans.empty()) return false;
-    all += block.bytes;
-  }
   // Offsets, and sums of two of them, are 32 bits wide.
-  return blocks.size() <= kMostBlocks && all / unit_of(blocks) < std::size_t{1} << 30;
+  return blocks.size() <= kMostBlocks && !has_spans(blocks) &&
+         has_fewer_units(blocks, std::size_t{1} << 30);
 }
 
 ExactPlacer::ExactPlacer(std::span<const HeldBlock> blocks, std::size_t work)

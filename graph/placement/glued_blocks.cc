@@ -15,16 +15,15 @@
 // blocks leave of the bytes: it rises by a gap's size where the gap begins, and falls by it where
 // the gap ends. Gaps of which both ends are seen are there from the beginning. Others are guessed
 // where they would allow a join.
+#include "graph/placement/glued_blocks.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
-
-#include "graph/placement/exact_placement.h"
 
 namespace metronome::plan {
 namespace gluing {
@@ -48,6 +47,9 @@ constexpr std::array<Style, kGlueStyles> kStyles = {{{0.3, 3, 2},
 /// Each makes a result of its own, if half the blocks are gone: more doubt makes fewer blocks, but
 /// more of them wrong.
 constexpr std::array<double, 4> kDoubts = {0.1, 0.3, 1, std::numeric_limits<double>::max()};
+
+/// Each level has so many times the blocks of the one before, at most.
+constexpr double kLevel = 0.8;
 
 /// Doubt of joins of more than two blocks of one size, for each of them, compared with that of two.
 constexpr double kRivals = 10;
@@ -111,29 +113,36 @@ class Gluer {
 
   std::size_t work() const { return work_; }
 
-  /// Joins pieces as long as there are joins of no more doubt.
-  void join_up_to(double most) {
-    while (work_ < most_work_) {
-      find_neighbours();
-      const std::vector<PieceJoin> joins = list_joins();
-      const double least = joins.empty() ? std::numeric_limits<double>::max() : joins[0].doubt;
-      if (add_gaps(std::min(least, most))) continue;
-      if (joins.empty() || least > most) return;
-      std::vector<bool> joined(pieces_.size());
-      for (const auto& [doubt, a, b, on_top] : joins) {
-        if (doubt > least * style_.together) break;
-        if (joined[a] || joined[b]) continue;
-        joined[a] = joined[b] = true;
-        add({.begin = pieces_[a].begin,
-             .end = pieces_[b].end,
-             .size = pieces_[a].size + (on_top ? pieces_[b].size : 0),
-             .is_gap = pieces_[a].is_gap && pieces_[b].is_gap,
-             .on_top = on_top,
-             .parts = {a, b}});
-      }
-      joined.resize(pieces_.size());
-      std::erase_if(left_, [&](std::int32_t i) { return joined[i]; });
+  /// Blocks that are left, glued or as they were.
+  std::size_t blocks() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(left_, [&](std::int32_t i) { return !pieces_[i].is_gap; }));
+  }
+
+  /// Joins pieces that may be joined with the least doubt, or adds gaps that allow joins. False if
+  /// none are left of so little doubt, or no work.
+  bool join(double most) {
+    if (work_ >= most_work_) return false;
+    find_neighbours();
+    const std::vector<PieceJoin> joins = list_joins();
+    const double least = joins.empty() ? std::numeric_limits<double>::max() : joins[0].doubt;
+    if (add_gaps(std::min(least, most))) return true;
+    if (joins.empty() || least > most) return false;
+    std::vector<bool> joined(pieces_.size());
+    for (const auto& [doubt, a, b, on_top] : joins) {
+      if (doubt > least * style_.together) break;
+      if (joined[a] || joined[b]) continue;
+      joined[a] = joined[b] = true;
+      add({.begin = pieces_[a].begin,
+           .end = pieces_[b].end,
+           .size = pieces_[a].size + (on_top ? pieces_[b].size : 0),
+           .is_gap = pieces_[a].is_gap && pieces_[b].is_gap,
+           .on_top = on_top,
+           .parts = {a, b}});
     }
+    joined.resize(pieces_.size());
+    std::erase_if(left_, [&](std::int32_t i) { return joined[i]; });
+    return true;
   }
 
   GluedBlocks glued(std::size_t blocks) const {
@@ -348,19 +357,33 @@ Placement GluedBlocks::placement(const Placement& of_glued) const {
 
 std::vector<GluedBlocks> glue_blocks(std::span<const HeldBlock> blocks, std::size_t bytes,
                                      int style, std::size_t& work) {
-  std::size_t unit = 0;
-  for (const HeldBlock& block : blocks) unit = std::gcd(unit, block.bytes);
   std::vector<GluedBlocks> result;
-  if (unit == 0) return result;
-  gluing::Gluer gluer(blocks, bytes, unit, gluing::kStyles[style], work / gluing::kShareOfWork);
+  gluing::Gluer gluer(blocks, bytes, unit_of(blocks), gluing::kStyles[style],
+                      work / gluing::kShareOfWork);
   for (const double doubt : gluing::kDoubts) {
-    gluer.join_up_to(doubt);
-    GluedBlocks glued = gluer.glued(blocks.size());
+    while (gluer.join(doubt)) {
+    }
     const std::size_t most = result.empty() ? blocks.size() / 2 : result.back().blocks.size() - 1;
-    if (glued.blocks.size() <= most) result.push_back(std::move(glued));
+    if (gluer.blocks() > 0 && gluer.blocks() <= most) result.push_back(gluer.glued(blocks.size()));
   }
   work -= std::min(work, gluer.work());
   return result;
+}
+
+std::vector<GluedBlocks> glue_levels(std::span<const HeldBlock> blocks, std::size_t bytes,
+                                     int style, std::size_t& work) {
+  std::vector<GluedBlocks> levels;
+  gluing::Gluer gluer(blocks, bytes, unit_of(blocks), gluing::kStyles[style],
+                      work / gluing::kShareOfWork);
+  auto most = static_cast<double>(gluer.blocks());
+  while (gluer.join(std::numeric_limits<double>::max())) {
+    const auto left = static_cast<double>(gluer.blocks());
+    if (left > most * gluing::kLevel) continue;
+    levels.push_back(gluer.glued(blocks.size()));
+    most = left;
+  }
+  work -= std::min(work, gluer.work());
+  return levels;
 }
 
 }  // namespace metronome::plan

@@ -1,11 +1,12 @@
 // Placement in stages, of which a later one begins where the earlier ones are not good enough:
 //
 //   peak_of              the bound: bytes of the fullest step
-//   best_as_steps_pass   if pairs of blocks are more than kBudget; ends near the bound
+//   best_as_steps_pass   if pairs of blocks are more than kBudget; else behind the greedy orders
 //   greedy_orders        six orders of the blocks, each with both fits; ends at the bound
 //   improve              a complete search, of blocks without spans, as they are and glued
-//                        together (exact_placement.h)
+//                        together (exact_placement.h); with much work once more in the end
 //   search               from the best kSearches attempts
+//   lower_by_levels      blocks glued to fewer, then their parts (multilevel_search.h)
 //   lower_by_ejection    blocks push each other out (ejection_search.h)
 //   lower_by_reinsertion blocks are taken out and put in between others (reinsertion_search.h)
 //
@@ -31,6 +32,7 @@
 #include "graph/placement/ejection_search.h"
 #include "graph/placement/exact_placement.h"
 #include "graph/placement/greedy_placement.h"
+#include "graph/placement/multilevel_search.h"
 #include "graph/placement/reinsertion_search.h"
 
 namespace metronome::plan {
@@ -46,6 +48,13 @@ constexpr int kPatience = 5;
 /// Attempts from which searches begin, the best of the greedy ones: one more beginning finds more
 /// than more rounds.
 constexpr std::size_t kSearches = 4;
+
+/// Work of the complete search before the others: it mostly finds early what it finds. Behind them
+/// it gets the rest.
+constexpr std::size_t kFirstExactWork = 500'000'000;
+
+/// Pairs at most: each takes eight bytes, in a list of either.
+constexpr std::size_t kMostPairs = std::size_t{1} << 23;
 
 /// Bytes that come to be held under a guard at a step, or cease to be.
 struct Change {
@@ -217,10 +226,41 @@ bool meet(const HeldBlock& a, const HeldBlock& b, const control::Exclusions& exc
   });
 }
 
+bool has_spans(std::span<const HeldBlock> blocks) {
+  return std::ranges::any_of(blocks, [](const HeldBlock& block) { return !block.spans.empty(); });
+}
+
 std::size_t unit_of(std::span<const HeldBlock> blocks) {
   std::size_t unit = 0;
   for (const HeldBlock& block : blocks) unit = std::gcd(unit, block.bytes);
   return std::max<std::size_t>(unit, 1);
+}
+
+bool has_fewer_units(std::span<const HeldBlock> blocks, std::size_t units) {
+  const std::size_t unit = unit_of(blocks);
+  return std::ranges::all_of(blocks, [&](const HeldBlock& block) {
+    const bool fewer = block.bytes / unit < units;
+    units -= fewer ? block.bytes / unit : 0;
+    return fewer;
+  });
+}
+
+bool has_few_pairs(std::span<const HeldBlock> blocks) {
+  std::vector<std::int32_t> begins, ends;
+  for (const HeldBlock& block : blocks) {
+    if (block.bytes == 0) continue;
+    begins.push_back(block.begin);
+    ends.push_back(block.end);
+  }
+  std::ranges::sort(begins);
+  std::ranges::sort(ends);
+  std::size_t pairs = 0, held = 0;
+  auto end = ends.begin();
+  for (const std::int32_t begin : begins) {
+    for (; *end < begin; ++end) --held;
+    pairs += held++;
+  }
+  return pairs <= kMostPairs;
 }
 
 Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& excludes) {
@@ -234,6 +274,11 @@ Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& exclu
 }
 
 namespace {
+
+/// The bytes that are good enough.
+std::size_t enough_of(const SearchLimits& limits, std::size_t bound) {
+  return limits.enough.value_or(bound + bound / 100);
+}
 
 /// Stages behind the first: those that compare blocks with each other.
 Placement place_by_comparison(std::span<const HeldBlock> blocks,
@@ -251,13 +296,18 @@ Placement place_by_comparison(std::span<const HeldBlock> blocks,
   std::stable_sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) {
     return a.placement.bytes < b.placement.bytes;
   });
+  const std::size_t enough = enough_of(limits, bound);
+  const bool sweeps = best.offsets.empty() && effort == Effort::search;
   if (attempts[0].placement.bytes < best.bytes) best = attempts[0].placement;
+  if (sweeps && best.bytes > enough) {
+    Placement swept = best_as_steps_pass(blocks, bound);
+    if (swept.bytes < best.bytes) best = std::move(swept);
+  }
   best.least = bound;
   if (effort == Effort::greedy) return best;
-  const std::size_t enough = limits.enough.value_or(bound + bound / 100);
-  if (ExactPlacer::takes(blocks)) {
-    best = improve(blocks, std::move(best), enough, limits.work);
-  }
+  const bool is_exact = ExactPlacer::takes(blocks);
+  const std::size_t first_work = std::min(limits.work, kFirstExactWork);
+  if (is_exact) best = improve(blocks, std::move(best), enough, first_work);
   const std::size_t least = best.least;
   if (attempts.size() > kSearches) attempts.resize(kSearches);
   for (const Attempt& attempt : attempts) {
@@ -267,8 +317,10 @@ Placement place_by_comparison(std::span<const HeldBlock> blocks,
     best.least = least;
   }
   if (best.bytes > std::max(enough, least)) {
+    best = lower_by_levels(blocks, std::move(best), enough, limits.work);
     best = lower_by_ejection(blocks, excludes, std::move(best), enough, limits.work);
     best = lower_by_reinsertion(blocks, excludes, std::move(best), enough, limits.work);
+    if (is_exact) best = improve(blocks, std::move(best), enough, limits.work - first_work);
   }
   return best;
 }
@@ -282,7 +334,7 @@ Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& ex
   bool ends = false;
   if (blocks.size() * blocks.size() > kBudget) {
     best = best_as_steps_pass(blocks, bound);
-    ends = near_peak(best.bytes, bound) || effort == Effort::greedy;
+    ends = best.bytes <= enough_of(limits, bound) || effort == Effort::greedy;
   }
   if (!ends) best = place_by_comparison(blocks, excludes, effort, limits, bound, std::move(best));
   best.least = std::max(best.least, bound);

@@ -45,8 +45,14 @@ struct HeldBlock {
 /// True if a step and a setting of the guards exist in which both are held.
 bool meet(const HeldBlock& a, const HeldBlock& b, const control::Exclusions& excludes);
 
+/// Whether any of them is held under guards.
+bool has_spans(std::span<const HeldBlock> blocks);
+
 /// The largest number of bytes that divides all blocks; 1 where none has bytes.
 std::size_t unit_of(std::span<const HeldBlock> blocks);
+/// Whether all blocks on each other take fewer of those than so many, so that numbers for so many
+/// hold any sum of them.
+bool has_fewer_units(std::span<const HeldBlock> blocks, std::size_t units);
 
 struct Placement {
   std::vector<std::size_t> offsets;  ///< [block]
@@ -68,6 +74,10 @@ struct Peak {
 };
 Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {});
 
+/// True if so few pairs of blocks are held together that a list of them is worth its memory. The
+/// searches behind the complete one look at no others.
+bool has_few_pairs(std::span<const HeldBlock> blocks);
+
 /// How long `place` looks.
 enum class Effort : std::uint8_t {
   greedy,  ///< the best of several greedy orders; of so many blocks that comparing each with each
@@ -80,7 +90,7 @@ constexpr bool near_peak(std::size_t bytes, std::size_t peak) { return bytes <= 
 
 /// When a search ends, beside at the peak.
 struct SearchLimits {
-  /// Blocks and sections that each search looks at, of up to three: a billion take about a second.
+  /// Blocks and sections that each search looks at, of up to four: a billion take about a second.
   std::size_t work = 500'000'000;
   /// A placement of so many bytes is good enough; absent: one near the peak.
   std::optional<std::size_t> enough = {};

@@ -9,6 +9,17 @@
 
 namespace metronome::plan {
 
+/// False if too many pairs of blocks are held together, or if the blocks have too many units.
+bool can_reinsert(std::span<const HeldBlock> blocks);
+
+/// The placement that it ends with, begun with blocks in the order of those offsets, which need not
+/// be a placement's. Ends at `enough` bytes, or behind so much work. `can_reinsert` holds of the
+/// blocks.
+Placement place_by_reinsertion(std::span<const HeldBlock> blocks,
+                               const control::Exclusions& excludes,
+                               std::span<const std::size_t> offsets, std::size_t enough,
+                               std::size_t work);
+
 /// Returns the lowest placement that it finds, `best` if it finds none below that. Ends at `enough`
 /// bytes, or behind so much work (SearchLimits): of few blocks behind a part of it, but a little is
 /// done in any case. Looks at blocks with spans, too, but at no plan in which too many pairs of

@@ -1,5 +1,6 @@
 // The complete search for a layout: against all layouts of few blocks, and cases of known optimum.
 #include "graph/placement/exact_placement.h"
+#include "graph/placement/glued_blocks.h"
 
 #include <doctest/doctest.h>
 
