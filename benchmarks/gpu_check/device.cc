@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -37,14 +38,20 @@ void bytes_come_back(Outcome& outcome, CudaDriver& driver) {
                                   : fmt::format("byte {} of {} is another", wrong, kBytes);
 }
 
-const std::map<std::string, void (*)(Outcomes&, CudaDriver&)> kProbes = {
-    {"graphs", probe_graphs},
-    {"failed-body", probe_failed_body},
-    {"after-records", probe_after_records},
-    {"nccl", probe_collectives},
-};
+using Probe = std::function<void(Outcomes&, CudaDriver&)>;
 
-int check(const std::string& probe, const std::optional<std::string>& json) {
+/// By name; `scale` is that of models, where they are probed.
+std::map<std::string, Probe> probes(models::Scale scale) {
+  return {
+      {"graphs", probe_graphs},
+      {"failed-body", probe_failed_body},
+      {"after-records", probe_after_records},
+      {"nccl", probe_collectives},
+      {"engines", [scale](Outcomes& o, CudaDriver& driver) { probe_engines(o, driver, scale); }},
+  };
+}
+
+int check(const Probe& probe, const std::optional<std::string>& json) {
   std::unique_ptr<CudaDriver> driver;
   try {
     driver = open_cuda(0);
@@ -54,8 +61,8 @@ int check(const std::string& probe, const std::optional<std::string>& json) {
   }
   const DeviceProperties& properties = driver->properties();
   Outcomes outcomes(properties.name, json);
-  if (!probe.empty()) {
-    kProbes.at(probe)(outcomes, *driver);
+  if (probe) {
+    probe(outcomes, *driver);
     return outcomes.finish();
   }
   outcomes.run(properties.name, "is a device of ours", [&](Outcome& outcome) {
@@ -75,17 +82,22 @@ int check(const std::string& probe, const std::optional<std::string>& json) {
 }  // namespace metronome::gpu_check
 
 int metronome::programs::gpu_device(int argc, char** argv) {
+  using metronome::gpu_check::probes;
   std::optional<std::string> json;
-  std::string probe;
+  std::string probe, scale = "small";
   CLI::App app("Says what the GPU and its libraries are.", "gpu_device");
-  std::vector<std::string> probes;
-  for (const auto& [name, run] : metronome::gpu_check::kProbes) probes.push_back(name);
+  std::vector<std::string> names;
+  for (const auto& [name, run] : probes({})) names.push_back(name);
   app.add_option("--probe", probe, "Instead: what the driver makes of the graphs of steps")
-      ->check(CLI::IsMember(probes));
+      ->check(CLI::IsMember(names));
+  app.add_option("--scale", scale, "Of the models of --probe engines")
+      ->check(CLI::IsMember({"small", "medium", "full"}))
+      ->capture_default_str();
   app.add_option("--json", json, "Also write what was found to a file, line by line");
   CLI11_PARSE(app, argc, argv);
   try {
-    return metronome::gpu_check::check(probe, json);
+    const auto all = probes(metronome::models::scale_of(scale));
+    return metronome::gpu_check::check(probe.empty() ? nullptr : all.at(probe), json);
   } catch (const std::exception& error) {
     fmt::print("{}\n", error.what());
     return 1;

@@ -248,6 +248,7 @@ def page(results: Results) -> str:
         *seen(records, ("device",), "The device"),
         *seen(records, ("models-small", "models-full"), "Models"),
         *seen(records, ("allocations",), "CUDA calls of a replay"),
+        *seen(records, ("engines",), "Engines of convolutions"),
     ]
     return "\n".join(lines).rstrip() + "\n"
 

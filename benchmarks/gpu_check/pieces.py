@@ -140,6 +140,12 @@ class Maker:
             for name, what in whats.items()
         ]
 
+    def engines(self) -> list[Piece]:
+        what = "engines of convolutions, those that are refused too: which would be faster"
+        command = ["gpu_device", "--probe", "engines", "--scale", "full"]
+        more = {"about": 60, "limit": 240, "environment": {"METRONOME_LOG": "info"}}
+        return [self.piece("engines", "engines", what, command, **more)]
+
     def conformance(self) -> list[Piece]:
         def of(op: str) -> Piece:
             more = {"about": 6, "limit": 90, "together": True}
@@ -385,6 +391,7 @@ class Maker:
             *self.models_full(),
             *self.training(),
             *self.allocations(),
+            *self.engines(),
             *compiled,
             *self.sanitizers(),
             *autotuned,
@@ -404,6 +411,7 @@ PARTS = (
     "models-full",
     "training",
     "allocations",
+    "engines",
     "peers-compiled",
     "sanitizers",
     "peers-autotuned",
@@ -417,7 +425,7 @@ SHORT = {
         *("peers-full-conv*", "peers-compiled-full-conv*"),
         *("peers-full-*", "peers-compiled-full-*"),
     ),
-    "short-c": ("train-*", "allocations-*", "probe-nccl"),
+    "short-c": ("train-*", "allocations-*", "probe-nccl", "engines"),
     "short-d": (
         *("peers-tf32-*", "peers-autotuned-full-*"),
         *(f"{tool}-*" for tool in TOOLS),

@@ -4,6 +4,7 @@
 
 #include "benchmarks/gpu_check/outcomes.h"
 #include "executor/cuda/driver/driver.h"
+#include "models/models.h"
 
 namespace metronome::gpu_check {
 
@@ -14,6 +15,9 @@ void probe_graphs(Outcomes& outcomes, CudaDriver& driver);
 void probe_failed_body(Outcomes& outcomes, CudaDriver& driver);
 /// Each collective of one rank, by NCCL, in a graph.
 void probe_collectives(Outcomes& outcomes, CudaDriver& driver);
+/// All engines of the image models' convolutions, those that are refused for their numerical notes
+/// too: which would be faster.
+void probe_engines(Outcomes& outcomes, CudaDriver& driver, models::Scale scale);
 /// A conditional node after the device's records were read, and its records of a graph. In a
 /// process of its own, too.
 void probe_after_records(Outcomes& outcomes, CudaDriver& driver);

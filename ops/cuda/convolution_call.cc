@@ -44,6 +44,7 @@ std::string to_string(const ConvolutionProblem& p) {
   if (p.groups != 1) text += fmt::format(", {} groups", p.groups);
   if (p.tf32) text += ", tf32";
   if (p.channels_last) text += ", channels last";
+  if (p.any_engine) text += ", any engine";
   return text;
 }
 

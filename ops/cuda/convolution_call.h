@@ -27,6 +27,8 @@ struct ConvolutionProblem {
   bool tf32 = false;  ///< products rounded to TF32: only by the user's explicit choice
   /// All three are stored [.., spatial..., channels]; else row-major.
   bool channels_last = false;
+  /// Checks only: engines of any numerical notes but TF32's, and with up to a GiB of workspace.
+  bool any_engine = false;
 
   bool operator==(const ConvolutionProblem&) const = default;
 };

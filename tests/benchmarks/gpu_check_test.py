@@ -446,6 +446,8 @@ peers            20 pieces   8.3 min  mlp, small, IEEE fp32: PyTorch eager and c
 models-full      12 pieces   5.0 min  mlp, full: replay, stepwise and eager steps
 training          3 pieces   1.6 min  digits: a whole training beside libtorch's eager one
 allocations      12 pieces   2.4 min  mlp: CUDA calls during replay
+engines           1 pieces   1.0 min  engines of convolutions, those that are refused too: which \
+would be faster
 peers-compiled   20 pieces  25.0 min  mlp, small, IEEE fp32: torch.compile, its reduce-overhead, JAX
 sanitizers      240 pieces   7.5 min  compute-sanitizer (memcheck) over the kernels of group
 peers-autotuned  20 pieces  25.0 min  mlp, small, IEEE fp32: torch.compile's max-autotune
@@ -453,10 +455,10 @@ peers-tf32       10 pieces  21.7 min  mlp, full, TF32: PyTorch (eager, compiled,
 Metronome
 short-a          49 pieces  11.5 min  in calls of 6 min, from compare-small-mlp on
 short-b          21 pieces  17.5 min  in calls of 6 min, from peers-full-convnet on
-short-c          17 pieces   4.0 min  in calls of 6 min, from train-digits on
+short-c          18 pieces   5.0 min  in calls of 6 min, from train-digits on
 short-d         261 pieces  41.7 min  in calls of 6 min, from peers-tf32-full-mlp on
 reckoned: the small models' figures after 3.0 min, all up to the peers after 17.7, everything \
-after 107.9
+after 108.9
 """
 
 
@@ -511,7 +513,7 @@ class Short(unittest.TestCase):
             *self.each("peers-full-{}", others), *self.each("peers-compiled-full-{}", others)])
         self.assertEqual(self.names("short-c"), [
             "device", "train-digits", "train-mnist", "train-text",
-            *(f"allocations-{model}" for model in MODELS), "probe-nccl"])
+            *(f"allocations-{model}" for model in MODELS), "probe-nccl", "engines"])
         self.assertEqual(self.names("short-d"), [
             "device", *self.each("peers-tf32-full-{}", PEERS),
             *self.each("peers-autotuned-full-{}", PEERS),

@@ -115,18 +115,24 @@ class HostConvolution {
   Each x_, kernel_, y_, stride_, dilation_, low_;
 };
 
-/// Two algorithms of the same bits. The second wants a workspace, and captures to two nodes.
+/// Two algorithms of the same bits. The second wants a workspace, and captures to two nodes. A
+/// third is offered where any engine may serve.
 class HostConvolutionLibrary final : public HostLibrary {
  public:
-  static constexpr Algorithm kPlain{{0x30}}, kWithWorkspace{{0x40}};
+  static constexpr Algorithm kPlain{{0x30}}, kWithWorkspace{{0x40}}, kOnlyOfAny{{0x50}};
   static constexpr std::size_t kWorkspaceBytes = 2000;
 
   bool makes(const LibraryCommand& call) const override {
     return call.as<ConvolutionCommand>() != nullptr;
   }
-  std::vector<Candidate> candidates(const LibraryCommand&) const override {
-    return {{.maker = Maker::cudnn, .algorithm = kPlain},
-            {.maker = Maker::cudnn, .algorithm = kWithWorkspace, .scratch_bytes = kWorkspaceBytes}};
+  std::vector<Candidate> candidates(const LibraryCommand& call) const override {
+    std::vector<Candidate> all = {
+        {.maker = Maker::cudnn, .algorithm = kPlain},
+        {.maker = Maker::cudnn, .algorithm = kWithWorkspace, .scratch_bytes = kWorkspaceBytes}};
+    if (call.as<ConvolutionCommand>()->problem.any_engine) {
+      all.push_back({.maker = Maker::cudnn, .algorithm = kOnlyOfAny});
+    }
+    return all;
   }
   void check(const LibraryCommand& call) const override {
     for (const LibraryOperand& operand : call.operands()) {

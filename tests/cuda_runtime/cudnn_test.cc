@@ -2,12 +2,16 @@
 // prepare, for the convolutions of models. Nothing runs.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
+#include <set>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -127,6 +131,7 @@ METRONOME_SAME(NumericalNote::winograd, CUDNN_NUMERICAL_NOTE_WINOGRAD);
 METRONOME_SAME(NumericalNote::winograd_tile_4x4, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4);
 METRONOME_SAME(NumericalNote::winograd_tile_6x6, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6);
 METRONOME_SAME(NumericalNote::winograd_tile_13x13, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13);
+METRONOME_SAME(NumericalNote::strict_nan_propagation, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP);
 METRONOME_SAME(kFloat, CUDNN_DATA_FLOAT);
 METRONOME_SAME(kDouble, CUDNN_DATA_DOUBLE);
 METRONOME_SAME(kCrossCorrelation, CUDNN_CROSS_CORRELATION);
@@ -168,10 +173,13 @@ class PlanningDriver final : public NullDriver {
   };
   std::map<std::string, Offered> offered;
   std::map<std::string, int> prepared;  ///< how often
+  mutable std::vector<ConvolutionProblem> problems;
 
   std::vector<Candidate> candidates(const LibraryCommand& call) const override {
     if (!library_.makes(call)) return NullDriver::candidates(call);
     const auto all = library_.candidates(call);
+    const bool is_new = !offered.contains(call.text());
+    if (is_new) problems.push_back(call.as<ConvolutionCommand>()->problem);
     Offered& of = const_cast<PlanningDriver*>(this)->offered[call.text()];
     of.engines = all.size();
     ConvolutionCommand other = *call.as<ConvolutionCommand>();
@@ -241,6 +249,57 @@ ConvolutionCommand plain() {
                       .low = {1, 1},
                       .high = {1, 1},
                       .dilation = {1, 1}}};
+}
+
+/// The notes that are logged of engines, by their words.
+std::map<std::string, std::string> notes_in(const std::string& log) {
+  std::map<std::string, std::string> notes;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view kBegin = "info: cudnn ";
+    if (!line.starts_with(kBegin)) continue;
+    const std::size_t end = line.find(": ", kBegin.size());
+    notes[line.substr(kBegin.size(), end - kBegin.size())] = line.substr(end + 2);
+  }
+  return notes;
+}
+
+TEST_CASE("any engine: those that are refused for their notes are offered, too" *
+          doctest::skip(!there_is())) {
+  const auto level = executor::logger().level();
+  executor::logger().set_level(spdlog::level::info);
+  const Cudnn library(kH200);
+  for (const char* const name : {"convnet", "conv_autoenc"}) {
+    const auto driver = std::make_shared<PlanningDriver>();
+    Target target = null();
+    target.driver = driver;
+    compile(models::find_model(name).make(models::Scale::full, f32).graph, target);
+    for (const ConvolutionProblem& problem : driver->problems) {
+      CAPTURE(to_string(problem));
+      const auto words_of = [&](bool any_engine) {
+        ConvolutionCommand command{.problem = problem};
+        command.problem.any_engine = any_engine;
+        std::set<std::string> words;
+        for (const Candidate& each : library.candidates(LibraryCommand(command))) {
+          words.insert(to_string(*each.algorithm));
+        }
+        return words;
+      };
+      const std::set<std::string> allowed = words_of(false);
+      const tests::Logged logged;
+      const std::set<std::string> all = words_of(true);
+      const auto notes = notes_in(logged.text());
+      CHECK(notes.size() == all.size());
+      CHECK(std::ranges::includes(all, allowed));
+      std::map<std::string, int> refused;
+      for (const std::string& words : all) {
+        if (!allowed.contains(words)) ++refused[notes.at(words)];
+      }
+      fmt::print("{} full: {}: {} engines of {}; refused: {}\n", name, to_string(problem),
+                 allowed.size(), all.size(), refused);
+    }
+  }
+  executor::logger().set_level(level);
 }
 
 TEST_CASE("one, two and three dimensions, f64, groups, strides, dilations, TF32" *

@@ -14,6 +14,7 @@
 #include "executor/cuda/libraries/cudnn.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -43,6 +44,8 @@ constexpr std::size_t kMostOffers = 8;
 /// Bytes of an engine's workspace at most, which is scratch of the plan. A larger limit offers
 /// engines that make an arena larger; a smaller one leaves engines out.
 constexpr std::size_t kMostWorkspace = std::size_t{64} << 20;
+/// The same, where a check asks for engines of any notes.
+constexpr std::size_t kMostOffersOfAny = 32, kMostWorkspaceOfAny = std::size_t{1} << 30;
 /// Bytes of which every operand's address is a multiple: the rules call the library for such
 /// addresses alone (ops/convolution/convolution_cuda.cc). A smaller promise may leave engines out.
 constexpr std::int64_t kPointerAlignment = 16;
@@ -56,6 +59,32 @@ constexpr NumericalNote kRefused[] = {
     NumericalNote::winograd_tile_6x6, NumericalNote::winograd_tile_13x13};
 /// Dropped too unless the problem allows TF32.
 constexpr NumericalNote kTf32[] = {NumericalNote::tensor_core, NumericalNote::down_convert_inputs};
+
+std::string_view name_of(NumericalNote note) {
+  switch (note) {
+    case NumericalNote::tensor_core:
+      return "tensor core";
+    case NumericalNote::down_convert_inputs:
+      return "inputs of less precision";
+    case NumericalNote::reduced_precision_reduction:
+      return "sums of less precision";
+    case NumericalNote::fft:
+      return "FFT";
+    case NumericalNote::nondeterministic:
+      return "other bits in each run";
+    case NumericalNote::winograd:
+      return "Winograd";
+    case NumericalNote::winograd_tile_4x4:
+      return "Winograd 4x4";
+    case NumericalNote::winograd_tile_6x6:
+      return "Winograd 6x6";
+    case NumericalNote::winograd_tile_13x13:
+      return "Winograd 13x13";
+    case NumericalNote::strict_nan_propagation:
+      return "passes each NaN on";
+  }
+  return "a note without a name";
+}
 
 /// An engine and its knobs as words: a mark and the index, then two knobs a word, each of 8 bits
 /// for its type and 24 for its value.
@@ -246,6 +275,12 @@ struct Cudnn::Library {
   /// A problem as one operation; `keep` holds what it is made of.
   OwnedDescriptor graph_of(const ConvolutionProblem& problem,
                            std::vector<OwnedDescriptor>& keep) const;
+  std::vector<int> notes_of(const OwnedDescriptor& engine) const {
+    return get<int>(engine, Attribute::engine_numerical_notes, AttributeType::numerical_note,
+                    cudnn::kMostNotes);
+  }
+  /// Tells the notes of a configuration's engine.
+  void tell_notes(const Algorithm& algorithm, const OwnedDescriptor& config) const;
   /// The engine and knobs of a configuration; nothing where they are not for this problem.
   std::optional<EngineKnobs> choice_of(const ConvolutionProblem& problem,
                                        const OwnedDescriptor& config) const;
@@ -339,10 +374,9 @@ std::optional<EngineKnobs> Cudnn::Library::choice_of(const ConvolutionProblem& p
   const std::vector<OwnedDescriptor> engines =
       get(config, Attribute::config_engine, Kind::engine, 1);
   if (engines.empty()) return std::nullopt;
-  for (const int note : get<int>(engines[0], Attribute::engine_numerical_notes,
-                                 AttributeType::numerical_note, cudnn::kMostNotes)) {
+  for (const int note : notes_of(engines[0])) {
     const auto is = [note](NumericalNote refused) { return note == static_cast<int>(refused); };
-    if (std::ranges::any_of(kRefused, is)) return std::nullopt;
+    if (!problem.any_engine && std::ranges::any_of(kRefused, is)) return std::nullopt;
     if (!problem.tf32 && std::ranges::any_of(kTf32, is)) return std::nullopt;
   }
   EngineKnobs choice{
@@ -354,6 +388,17 @@ std::optional<EngineKnobs> Cudnn::Library::choice_of(const ConvolutionProblem& p
         get<std::int64_t>(knob, Attribute::knob_value, AttributeType::int64, 1).at(0));
   }
   return choice;
+}
+
+void Cudnn::Library::tell_notes(const Algorithm& algorithm, const OwnedDescriptor& config) const {
+  std::vector<std::string_view> names;
+  for (const OwnedDescriptor& engine : get(config, Attribute::config_engine, Kind::engine, 1)) {
+    for (const int note : notes_of(engine)) {
+      names.push_back(libraries::name_of(static_cast<NumericalNote>(note)));
+    }
+  }
+  logger().info("cudnn {}: {}", to_string(algorithm),
+                names.empty() ? "no notes" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 std::optional<Cudnn::Library::OwnedDescriptor> Cudnn::Library::plan_of(
@@ -391,7 +436,9 @@ std::vector<Cudnn::Library::EnginePlan> Cudnn::Library::offers(const Convolution
       std::optional<OwnedDescriptor> plan = plan_of(config);
       if (!plan) continue;
       const std::size_t needs = workspace_of(*plan);
-      if (needs <= workspace) found.push_back({*algorithm, needs, std::move(*plan)});
+      if (needs > workspace) continue;
+      if (problem.any_engine) tell_notes(*algorithm, config);
+      found.push_back({*algorithm, needs, std::move(*plan)});
     }
   }
   return found;
@@ -498,8 +545,10 @@ std::vector<Candidate> Cudnn::candidates(const LibraryCommand& call) const {
   std::vector<Candidate> candidates;
   try {
     library_->use_device();
-    for (const Library::EnginePlan& offer :
-         library_->offers(problem, kMostWorkspace, kMostOffers)) {
+    const auto offers = problem.any_engine
+                            ? library_->offers(problem, kMostWorkspaceOfAny, kMostOffersOfAny)
+                            : library_->offers(problem, kMostWorkspace, kMostOffers);
+    for (const Library::EnginePlan& offer : offers) {
       candidates.push_back(
           {.maker = Maker::cudnn, .algorithm = offer.algorithm, .scratch_bytes = offer.workspace});
     }

@@ -34,6 +34,7 @@ class Cudnn final : public DeviceLibrary {
   bool makes(const LibraryCommand& call) const override;
 
   /// At most 8, each with at most 64 MiB of workspace, in the order of the library's heuristics.
+  /// At most 32 of any engine, each with at most a GiB; their notes are logged.
   std::vector<Candidate> candidates(const LibraryCommand& call) const override;
 
   /// Makes the plan for a command: of the algorithm that it names, else of the first that needs no

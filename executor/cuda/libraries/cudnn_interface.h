@@ -114,6 +114,7 @@ enum class NumericalNote : int {
   winograd_tile_4x4 = 6,
   winograd_tile_6x6 = 7,
   winograd_tile_13x13 = 8,
+  strict_nan_propagation = 9,
 };
 
 inline constexpr int kFloat = 0, kDouble = 1;           ///< cudnnDataType_t
