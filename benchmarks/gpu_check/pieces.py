@@ -141,7 +141,7 @@ class Maker:
         ]
 
     def engines(self) -> list[Piece]:
-        what = "engines of convolutions, those that are refused too: which would be faster"
+        what = "engines of convolutions, those too that steps are not offered: which would be faster"
         command = ["gpu_device", "--probe", "engines", "--scale", "full"]
         more = {"about": 60, "limit": 240, "environment": {"METRONOME_LOG": "info"}}
         return [self.piece("engines", "engines", what, command, **more)]

@@ -15,8 +15,8 @@ void probe_graphs(Outcomes& outcomes, CudaDriver& driver);
 void probe_failed_body(Outcomes& outcomes, CudaDriver& driver);
 /// Each collective of one rank, by NCCL, in a graph.
 void probe_collectives(Outcomes& outcomes, CudaDriver& driver);
-/// All engines of the image models' convolutions, those that are refused for their numerical notes
-/// too: which would be faster.
+/// All engines of the image models' convolutions, those too that are not offered to steps, for
+/// their numerical notes or their workspace: which would be faster.
 void probe_engines(Outcomes& outcomes, CudaDriver& driver, models::Scale scale);
 /// A conditional node after the device's records were read, and its records of a graph. In a
 /// process of its own, too.

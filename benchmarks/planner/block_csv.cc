@@ -82,6 +82,7 @@ BlockTable parse_blocks(std::string_view text, const std::string& name) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   BlockTable table;
   Places places;
+  std::size_t columns = 0;
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string_view> lines = split(text, '\n');
   while (!lines.empty() && (lines.back().empty() || lines.back() == "\r")) lines.pop_back();
@@ -93,9 +94,9 @@ BlockTable parse_blocks(std::string_view text, const std::string& name) {
     const std::vector<std::string_view> values = split(lines[i], ',');
     if (i == 0) {
       places = places_of(values, line);
+      columns = values.size();
       continue;
     }
-    const std::size_t columns = split(lines[0], ',').size();
     if (lines[i].empty()) line.refuse("the line is empty");
     if (values.size() != columns) {
       line.refuse(fmt::format("it has {} columns, and the header {}", values.size(), columns));

@@ -8,16 +8,18 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "benchmarks/planner/block_csv.h"
+#include "executor/support/atomic_file.h"
 #include "graph/ir/error.h"
 #include "graph/placement/placement.h"
 
@@ -34,24 +36,11 @@ struct PlannerArguments {
 std::string text_of(const std::string& file) {
   std::ostringstream text;
   std::ifstream in(file, std::ios::binary);
-  if (!in || std::filesystem::is_directory(file)) {
+  if (in && !std::filesystem::is_directory(file)) text << in.rdbuf();
+  if (!in.is_open() || in.bad() || text.bad() || std::filesystem::is_directory(file)) {
     throw RunError(fmt::format("{}: cannot be read", file));
   }
-  text << in.rdbuf();
   return text.str();
-}
-
-/// Whole or not at all.
-void write(const std::string& file, const std::string& text) {
-  const std::string partial = file + ".partial";
-  std::ofstream out(partial, std::ios::binary);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(partial, file, error);
-  if (out && !error) return;
-  std::filesystem::remove(partial, error);
-  throw RunError(fmt::format("{}: cannot be written", file));
 }
 
 /// Whether the layout is within the capacity.
@@ -62,13 +51,19 @@ bool plan_file(const std::string& file, const PlannerArguments& arguments) {
   if (!arguments.offsets.empty() && std::filesystem::equivalent(file, arguments.offsets, none)) {
     throw RunError(fmt::format("--offsets {} would replace what it reads", arguments.offsets));
   }
+  std::optional<executor::AtomicFile> offsets;
+  if (!arguments.offsets.empty()) offsets.emplace(arguments.offsets);
   const auto begin = Clock::now();
   const std::size_t peak = plan::peak_of(table.blocks).bytes;
   const plan::Placement found =
       plan::place(table.blocks, {}, plan::Effort::search,
                   {.work = arguments.work, .enough = arguments.capacity.value_or(0)});
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (!arguments.offsets.empty()) write(arguments.offsets, print_offsets(table, found.offsets));
+  if (offsets) {
+    const std::string text = print_offsets(table, found.offsets);
+    offsets->write(std::as_bytes(std::span(text)));
+    offsets->commit();
+  }
   const std::string proof =
       found.bytes == found.least ? "optimal" : fmt::format("at least {} is needed", found.least);
   fmt::print("{}: {} blocks, height {}, bound {}, ratio {:.4f}, {}, {:.2f} s\n", file,
@@ -76,16 +71,19 @@ bool plan_file(const std::string& file, const PlannerArguments& arguments) {
              peak == 0 ? 1 : static_cast<double>(found.bytes) / static_cast<double>(peak), proof,
              seconds);
   if (!arguments.capacity || found.bytes <= *arguments.capacity) return true;
-  const char* const hope = found.least > *arguments.capacity   ? ", and cannot"
-                           : plan::has_few_pairs(table.blocks) ? "; more --work may find a layout"
-                                                               : "; it is too large to be searched";
+  const char* const hope = found.least > *arguments.capacity ? ", and cannot"
+                           : plan::is_searched(table.blocks) ? "; more --work may find a layout"
+                                                             : "; it is too large to be searched";
   fmt::print("{}: does not fit into {} bytes{}\n", file, *arguments.capacity, hope);
   return false;
 }
 
 int run(int argc, char** argv) {
   PlannerArguments arguments;
-  CLI::App app("Lays out blocks of memory by Metronome's planner.");
+  CLI::App app(
+      "Lays out blocks of memory by Metronome's planner. Exit status 1: not within the capacity; "
+      "2: a "
+      "file is refused.");
   app.add_option(
          "--csv", arguments.files,
          "Files with columns id,lower,upper,size[,alignment]; a block is held from its step lower "
@@ -93,11 +91,10 @@ int run(int argc, char** argv) {
       ->required();
   const CLI::Range range(std::size_t{0}, std::size_t{1} << 62);
   app.add_option("--capacity", arguments.capacity,
-                 "Ends where so many bytes are enough, else at the least that it finds; 1 is the "
-                 "exit code where they are not, 2 where a file is refused")
+                 "Ends where so many bytes are enough, else at the least that it finds")
       ->check(range);
   app.add_option("--work", arguments.work,
-                 "Most work of each of four searches: a billion is about a second; 0: a little")
+                 "Most work of each of three searches: a billion is about a second; 0: a little")
       ->check(range)
       ->capture_default_str();
   app.add_option("--offsets", arguments.offsets, "Writes the one file with a column \"offset\"");

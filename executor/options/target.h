@@ -82,7 +82,7 @@ struct CompileOptions {
   std::optional<std::size_t> memory_budget = {};
   /// False: a plan that needs more than the budget is refused at once.
   bool recompute_to_fit = true;
-  /// How long each of the planner's four searches for a smaller arena may take, for each order
+  /// How long each of the planner's three searches for a smaller arena may take, for each order
   /// that it weighs: a billion is about a second. They then go on to the smallest that they find,
   /// of orders that lower the fullest moment by whatever little; so on a device too, if nothing is
   /// guarded there. Absent: they end within 1 % of the lower bound, or after about half a second

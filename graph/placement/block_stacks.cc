@@ -11,6 +11,8 @@ namespace {
 
 /// Work for each contact that is followed, and for each block that is looked at beside another.
 constexpr std::size_t kWorkOfContact = 8, kWorkOfNeighbour = 2;
+/// Work for each block that is listed beside another.
+constexpr std::size_t kWorkOfPair = 8;
 
 }  // namespace
 
@@ -63,8 +65,9 @@ BlockStacks::BlockStacks(std::span<const HeldBlock> blocks, const control::Exclu
   for (std::size_t rank = 0; rank < order_.size(); ++rank) {
     const std::int32_t block = order_[rank];
     nodes_[block] = {
-        static_cast<Bytes>(blocks[block].bytes / unit), {}, static_cast<std::int32_t>(rank), true};
+        static_cast<Units>(blocks[block].bytes / unit), {}, static_cast<std::int32_t>(rank), true};
   }
+  for (const auto& met : neighbours_) work_ += kWorkOfPair * met.size();
   for (const std::int32_t block : order_) {
     list_met(block);
     Node& node = nodes_[block];
@@ -101,7 +104,7 @@ std::int32_t BlockStacks::near(std::int32_t block, Random& random) const {
 void BlockStacks::take_out(std::int32_t block) {
   note(block);
   for (const StackSide side : {kBelow, kAbove}) {
-    const Bytes ends = end(side, nodes_[block]);
+    const Units ends = end(side, nodes_[block]);
     each_contact(opposite(side), block, [&](std::int32_t other) {
       if (nodes_[other].stack[side] == ends) push(side, other);
     });
@@ -121,13 +124,13 @@ bool BlockStacks::put_in(std::int32_t block, Random& random) {
   for (std::size_t i = met_.size(); i-- > 0;) {
     above_[i] = std::max(above_[i + 1], end(kAbove, nodes_[met_[i]]));
   }
-  Bytes below = 0, least = std::numeric_limits<Bytes>::max();
+  Units below = 0, least = std::numeric_limits<Units>::max();
   std::size_t place = 0;
   std::uint32_t equals = 0;
   Node& node = nodes_[block];
   for (std::size_t i = 0; i <= met_.size(); ++i) {
     if (i > 0) below = std::max(below, end(kBelow, nodes_[met_[i - 1]]));
-    const Bytes bytes = below + above_[i];
+    const Units bytes = below + above_[i];
     if (bytes > least) continue;
     equals = bytes < least ? 1 : equals + 1;
     least = bytes;
@@ -135,7 +138,7 @@ bool BlockStacks::put_in(std::int32_t block, Random& random) {
     place = i;
     node.stack = {below, above_[i]};
   }
-  if (least + node.size > bytes_) return false;
+  if (least + node.size > height_) return false;
   moves_.push_back({block, node.rank});
   // Any rank between those of the blocks at both sides will do: the nearest moves fewest others.
   if (place > 0 && nodes_[met_[place - 1]].rank > node.rank) {
@@ -149,14 +152,14 @@ bool BlockStacks::put_in(std::int32_t block, Random& random) {
 }
 
 bool BlockStacks::keep() {
-  const auto is_same = [&](std::int32_t block) { return changed_at_[block] != mark_; };
+  const auto is_unchanged = [&](std::int32_t block) { return changed_at_[block] != mark_; };
   const auto is_highest = [&](const Change& change) {
-    return through(nodes_[change.block]) == bytes_;
+    return through(nodes_[change.block]) == height_;
   };
   const auto blocks =
-      std::ranges::count_if(highest_, is_same) + std::ranges::count_if(changes_, is_highest);
+      std::ranges::count_if(highest_, is_unchanged) + std::ranges::count_if(changes_, is_highest);
   if (blocks > std::ssize(highest_)) return false;
-  std::erase_if(highest_, [&](std::int32_t block) { return !is_same(block); });
+  std::erase_if(highest_, [&](std::int32_t block) { return !is_unchanged(block); });
   for (const Change& change : changes_) {
     if (is_highest(change)) highest_.push_back(change.block);
   }
@@ -182,10 +185,10 @@ void BlockStacks::mark() {
 }
 
 void BlockStacks::find_highest() {
-  bytes_ = 0;
-  for (const Node& node : nodes_) bytes_ = std::max(bytes_, through(node));
+  height_ = 0;
+  for (const Node& node : nodes_) height_ = std::max(height_, through(node));
   for (std::size_t block = 0; block < nodes_.size(); ++block) {
-    if (through(nodes_[block]) == bytes_) highest_.push_back(static_cast<std::int32_t>(block));
+    if (through(nodes_[block]) == height_) highest_.push_back(static_cast<std::int32_t>(block));
   }
   work_ += nodes_.size();
 }
@@ -233,11 +236,11 @@ void BlockStacks::lower(StackSide side) {
     const std::int32_t block = pop(side);
     Node& node = nodes_[block];
     if (node.is_out) continue;
-    Bytes bytes = 0;
+    Units bytes = 0;
     each_contact(side, block,
                  [&](std::int32_t other) { bytes = std::max(bytes, end(side, nodes_[other])); });
     if (bytes == node.stack[side]) continue;
-    const Bytes ended = end(side, node);
+    const Units ended = end(side, node);
     note(block);
     node.stack[side] = bytes;
     each_contact(opposite(side), block, [&](std::int32_t other) {
@@ -246,20 +249,20 @@ void BlockStacks::lower(StackSide side) {
   }
 }
 
-/// Stacks get higher that a block is in now. False if one is higher than `bytes_`.
+/// Stacks get higher that a block is in now. False if one is higher than `height_`.
 bool BlockStacks::raise(StackSide side, std::int32_t come) {
   push(side, come);
   bool is_low = true;
   while (!waiting_[side].empty()) {
     const std::int32_t block = pop(side);
     if (!is_low) continue;
-    const Bytes ends = end(side, nodes_[block]);
+    const Units ends = end(side, nodes_[block]);
     each_contact(opposite(side), block, [&](std::int32_t other) {
       Node& node = nodes_[other];
       if (node.stack[side] >= ends) return;
       note(other);
       node.stack[side] = ends;
-      is_low = is_low && through(node) <= bytes_;
+      is_low = is_low && through(node) <= height_;
       push(side, other);
     });
   }

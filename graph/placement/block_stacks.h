@@ -1,12 +1,11 @@
 // Blocks in an order, of which each falls on those before it that it meets:
 //
 //   bytes
-//     |  +---+              order a b c, of which each meets the next:
-//     |  | c | +---+          below(c) = a, above(a) = c
-//     |  +---+-+ | b |        through(b) = a + b, the highest stack that b is in
-//     |  |  a  | +---+
-//     |  +-----+
-//     +------------------- step
+//     |  +---+ +---+        order a b c, and a meets both others:
+//     |  | b | | c |          below(c) = a, above(a) = the larger of b and c
+//     |  +---+-+---+          through(c) = a + c, the highest stack that c is in
+//     |  |    a    |
+//     +--+---------+------- step
 //
 // Blocks may be taken out, and put in at another place of the order; the last changes can be
 // undone. The trick: for each place the highest stack through the block is known before anything
@@ -46,7 +45,7 @@ class RankQueue {
 
 class BlockStacks {
  public:
-  using Bytes = std::int32_t;  ///< in units, as the sum of all blocks is
+  using Units = std::int32_t;  ///< of bytes, as the sum of all blocks is
   using Random = std::minstd_rand;
 
   /// All blocks, in the order of some offsets; blocks at equal ones, of their index.
@@ -55,22 +54,22 @@ class BlockStacks {
 
   /// The highest stack, and the blocks in one of that height, as they were when they were last
   /// kept.
-  Bytes bytes() const { return bytes_; }
+  Units height() const { return height_; }
   std::span<const std::int32_t> highest() const { return highest_; }
-  Bytes size(std::int32_t block) const { return nodes_[block].size; }
-  Bytes below(std::int32_t block) const { return nodes_[block].stack[kBelow]; }
+  Units size(std::int32_t block) const { return nodes_[block].size; }
+  Units below(std::int32_t block) const { return nodes_[block].stack[kBelow]; }
   /// Work so far: a billion take about a second.
   std::size_t work() const;
 
   bool is_out(std::int32_t block) const { return nodes_[block].is_out; }
-  /// Some block that this one meets, or was in contact with when it went; -1: there is none.
+  /// Some block that this one meets, or was in contact with when it went; -1: none was drawn.
   std::int32_t near(std::int32_t block, Random& random) const;
 
   /// Takes blocks out one by one; `settle` then lowers what lay on them, once for all.
   void take_out(std::int32_t block);
   void settle();
   /// Puts a block where the stack through it is least: of equal places at one at random. False if
-  /// some stack would be higher than `bytes()`; then only `undo` may follow.
+  /// some stack would be higher than `height()`; then only `undo` may follow.
   bool put_in(std::int32_t block, Random& random);
 
   /// Makes the blocks, all of which are in, what `undo` returns to.
@@ -81,21 +80,21 @@ class BlockStacks {
  private:
   /// A block, and the stacks that it is in.
   struct Node {
-    Bytes size;
-    std::array<Bytes, 2> stack;
+    Units size;
+    std::array<Units, 2> stack;
     std::int32_t rank;  ///< in the order
     bool is_out;
   };
   struct Change {
     std::int32_t block;
-    std::array<Bytes, 2> stack;
+    std::array<Units, 2> stack;
   };
   struct Move {
     std::int32_t block, from;
   };
 
-  Bytes end(StackSide side, const Node& node) const { return node.stack[side] + node.size; }
-  Bytes through(const Node& node) const {
+  Units end(StackSide side, const Node& node) const { return node.stack[side] + node.size; }
+  Units through(const Node& node) const {
     return node.stack[kBelow] + node.size + node.stack[kAbove];
   }
   void mark();
@@ -114,17 +113,17 @@ class BlockStacks {
   std::optional<Contacts> contacts_;  // absent: of blocks with spans, all that they meet
   std::vector<Node> nodes_;           // [block]
   std::vector<std::int32_t> order_;   // [rank] those that are out keep some rank
-  Bytes bytes_ = 0;
+  Units height_ = 0;
   std::vector<std::int32_t> highest_;
-  std::int32_t mark_ = 0;
-  std::vector<std::int32_t> changed_at_;  // [block] the last mark
+  std::int64_t mark_ = 0;
+  std::vector<std::int64_t> changed_at_;  // [block] the last mark
   std::vector<Change> changes_;           // since the mark
   std::vector<Move> moves_;
   std::vector<std::int32_t> out_;
   std::array<RankQueue, 2> waiting_;  // [side]
   RankQueue met_ranks_;
   std::vector<std::int32_t> met_;
-  std::vector<Bytes> above_;
+  std::vector<Units> above_;
   std::size_t work_ = 0;
 };
 

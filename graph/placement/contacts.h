@@ -1,9 +1,11 @@
 // Blocks that lie directly on each other, if each falls on those before it in an order:
 //
 //   order a c b           steps   0  1  2  3  4
-//                                 +--------------+
-//   above a: c at 0 and 1, b      |   c  |   b   |   b is above c at 1, and above a at 2 to 4
-//   below b: c at 1, a            +------+-------+
+//                                    +-----------+
+//   above a: c at 0 and 1, b         |     b     |   b lies on c alone, but a is below it, too
+//   below b: c at 1, a            +--+--+--------+
+//                                 |  c  |
+//                                 +-----+--------+
 //                                 |      a       |
 //                                 +--------------+
 //
@@ -12,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -65,8 +68,8 @@ class Contacts {
 
   std::vector<std::int32_t> begin_, end_;      // [block] its steps
   std::array<std::vector<List>, 2> contacts_;  // [side][block]
-  std::int32_t mark_ = 0;
-  std::vector<std::int32_t> saved_at_;  // [block] the last mark
+  std::int64_t mark_ = 0;
+  std::vector<std::int64_t> saved_at_;  // [block] the last mark
   std::vector<Saved> saved_;            // since the mark: the first `saves_`; others keep memory
   std::size_t saves_ = 0, work_ = 0;
   List made_, open_;

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -26,8 +27,6 @@
 #include <tuple>
 #include <utility>
 #include <vector>
-
-#include "graph/placement/glued_blocks.h"
 
 namespace metronome::plan {
 namespace exact {
@@ -37,8 +36,9 @@ constexpr Number kMost = std::numeric_limits<Number>::max();
 
 /// Work of the first turn of each order, for each block; later turns take twice as long each.
 constexpr std::size_t kFirstTurn = 1000;
-/// Work of the first search at the bound, or at what is enough (`improve`); later ones take four
-/// times as long each. At heights above it they take a share of it: there layouts are easier found.
+/// Work of the first search at the bound, or at what is enough (ExactSearches); later ones take
+/// four times as long each. At heights above it they take a share of it: there layouts are easier
+/// found.
 constexpr std::size_t kFirstSearch = 40'000'000, kShareAbove = 8;
 /// All glued problems together are searched for so many times the work of the blocks as they are.
 constexpr std::size_t kShareGlued = 8;
@@ -85,7 +85,7 @@ std::vector<std::int32_t> section_steps(std::span<const HeldBlock> blocks) {
 }
 
 /// Blocks that are left to be placed, in the order of their ranks, and the sections that they lie
-/// in. Each property has a vector of its own, which is kept from one use to the next.
+/// in. Each property has a vector of its own.
 struct Part {
   // [block]
   std::vector<Number> item, rank, low, size;
@@ -183,6 +183,7 @@ class ExactPlacer::Search {
       for (Number s = item.begin; s + 1 < item.end; ++s) ++whole.crossing[s];
     }
     whole.rank = whole.low;
+    for (const Item& item : items_) spend(static_cast<std::size_t>(item.end - item.begin));
     const bool fits = std::ranges::all_of(whole.rest, [&](Number r) { return r <= capacity; });
     const SearchEnd outcome = fits ? search_sides(0) : SearchEnd::none;
     left = left_;
@@ -380,20 +381,18 @@ Placement search_heights(std::span<const HeldBlock> blocks, Placement best, std:
 
 }  // namespace exact
 
-Placement improve(std::span<const HeldBlock> blocks, Placement best, std::size_t enough,
-                  std::size_t work) {
+Placement ExactSearches::improve(Placement best, std::size_t enough, std::size_t work) {
   const auto done = [&] { return work == 0 || best.bytes <= std::max(enough, best.least); };
-  std::vector<GluedBlocks> all_glued;
-  int style = 0;
-  for (std::size_t most = kFirstSearch; !done(); most *= 4) {
-    best = search_heights(blocks, std::move(best), enough, most, work);
-    for (int i = 0; i < kStylesEach && style < kGlueStyles && !done(); ++i, ++style) {
-      std::ranges::move(glue_blocks(blocks, std::max(enough, best.least), style, work),
-                        std::back_inserter(all_glued));
+  for (; !done(); ++turns_) {
+    const std::size_t most = kFirstSearch << std::min<std::size_t>(2 * turns_, 30);
+    best = search_heights(blocks_, std::move(best), enough, most, work);
+    for (int i = 0; i < kStylesEach && styles_ < kGlueStyles && !done(); ++i, ++styles_) {
+      std::ranges::move(glue_blocks(blocks_, std::max(enough, best.least), styles_, work),
+                        std::back_inserter(glued_));
     }
-    for (auto glued = all_glued.rbegin(); glued != all_glued.rend() && !done(); ++glued) {
+    for (auto glued = glued_.rbegin(); glued != glued_.rend() && !done(); ++glued) {
       Placement found = search_heights(glued->blocks, {{}, best.bytes, best.least}, enough,
-                                       kShareGlued * most / all_glued.size(), work);
+                                       kShareGlued * most / glued_.size(), work);
       if (found.bytes == best.bytes) continue;
       found.least = best.least;  // what is proven of glued blocks is not of all
       best = glued->placement(found);

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "graph/placement/glued_blocks.h"
 #include "graph/placement/placement.h"
 
 namespace metronome::plan {
@@ -49,10 +49,22 @@ class ExactPlacer {
   std::unique_ptr<Search> search_;
 };
 
-/// The best placement that is found, of the blocks as they are and glued, between the bound that
-/// `best` is told of, its `least`, and `best` itself; `least` goes up where lower heights are
-/// proven to be too few. Ends at `enough` bytes, at a proof, or behind so much work.
-Placement improve(std::span<const HeldBlock> blocks, Placement best, std::size_t enough,
-                  std::size_t work);
+/// Complete searches of the blocks as they are, and glued, each for longer from turn to turn.
+class ExactSearches {
+ public:
+  /// Blocks without spans, which outlive it.
+  explicit ExactSearches(std::span<const HeldBlock> blocks) : blocks_(blocks) {}
+
+  /// The best placement that is found, between the bound that `best` is told of, its `least`, and
+  /// `best` itself; `least` goes up where lower heights are proven to be too few. Ends at `enough`
+  /// bytes, at a proof, or behind so much work; called again, it goes on.
+  Placement improve(Placement best, std::size_t enough, std::size_t work);
+
+ private:
+  std::span<const HeldBlock> blocks_;
+  std::size_t turns_ = 0;
+  std::vector<GluedBlocks> glued_;
+  int styles_ = 0;  // that are glued so far
+};
 
 }  // namespace metronome::plan

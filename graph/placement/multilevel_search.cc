@@ -11,7 +11,8 @@
 #include "graph/placement/multilevel_search.h"
 
 #include <algorithm>
-#include <optional>
+#include <cstdint>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,8 @@ namespace {
 /// Work of the first placement in each style of gluing; later ones take four times as much each.
 constexpr std::size_t kFirstWork = 60'000'000;
 
-/// [block of the level] the offset of one of its parts.
+/// [block of the level] the offset of the highest of its parts: they lie together, so that any one
+/// would do.
 std::vector<std::size_t> offsets_of(const GluedBlocks& level, const Placement& placement) {
   std::vector<std::size_t> offsets(level.blocks.size());
   for (std::size_t i = 0; i < level.within.size(); ++i) {
@@ -39,20 +41,20 @@ class MultilevelSearch {
  public:
   MultilevelSearch(std::span<const HeldBlock> blocks, Placement best, std::size_t enough,
                    std::size_t work)
-      : blocks_(blocks), best_(std::move(best)), enough_(enough), left_(work) {
-    for (int style = 0; style < kGlueStyles; ++style) {
-      std::vector<GluedBlocks> levels = glue_levels(blocks, best_.least, style, left_);
-      // Gaps that are glued in may make blocks that are too large.
-      std::erase_if(levels, [](const GluedBlocks& level) { return !can_reinsert(level.blocks); });
-      if (!levels.empty()) styles_.push_back(std::move(levels));
-      if (styles_.empty()) break;  // the first style finds most
-    }
-  }
+      : blocks_(blocks), best_(std::move(best)), enough_(enough), left_(work) {}
 
-  Placement run() {
-    for (std::size_t work = kFirstWork; !styles_.empty() && !done(); work *= 4) {
-      for (const std::vector<GluedBlocks>& levels : styles_) descend(levels, work);
-      if (!done()) best_ = refine(blocks_, best_.offsets, styles_.size() * work / 2);
+  /// `peak` is that of the blocks: they are glued as if they reach it.
+  Placement run(std::size_t peak) {
+    std::vector<std::vector<GluedBlocks>> styles;
+    for (int style = 0; style < kGlueStyles && !done(); ++style) {
+      styles.push_back(glue(peak, style));
+      if (styles[0].empty()) return best_;  // the first style finds most
+      descend(styles.back(), kFirstWork);
+    }
+    for (std::size_t work = kFirstWork; !done();) {
+      best_ = refine(blocks_, best_.offsets, styles.size() * work / 2);
+      work *= 4;
+      for (const std::vector<GluedBlocks>& levels : styles) descend(levels, work);
     }
     return best_;
   }
@@ -60,34 +62,44 @@ class MultilevelSearch {
  private:
   bool done() const { return left_ == 0 || best_.bytes <= enough_; }
 
+  std::vector<GluedBlocks> glue(std::size_t peak, int style) {
+    std::vector<GluedBlocks> levels = glue_levels(blocks_, peak, style, left_);
+    // Gaps that are glued in may make blocks that are too large.
+    std::erase_if(levels, [](const GluedBlocks& level) { return !can_reinsert(level.blocks); });
+    return levels;
+  }
+
   /// Places all levels, the fewest blocks first, and the blocks.
   void descend(const std::vector<GluedBlocks>& levels, std::size_t work) {
+    if (levels.empty()) return;
     std::size_t all = blocks_.size();
     for (const GluedBlocks& level : levels) all += level.blocks.size();
     Placement found{std::vector<std::size_t>(blocks_.size())};
+    const auto keep = [&](Placement placement) {
+      found = std::move(placement);
+      if (found.bytes < best_.bytes) best_ = found;
+    };
     for (std::size_t i = levels.size(); i-- > 0 && !done();) {
       const GluedBlocks& level = levels[i];
-      found = level.placement(
-          refine(level.blocks, offsets_of(level, found), work / all * level.blocks.size()));
-      if (found.bytes < best_.bytes) best_ = found;
+      keep(level.placement(
+          refine(level.blocks, offsets_of(level, found), work / all * level.blocks.size())));
     }
-    if (done()) return;
-    found = refine(blocks_, found.offsets, work / all * blocks_.size());
-    if (found.bytes < best_.bytes) best_ = found;
+    if (!done()) keep(refine(blocks_, found.offsets, work / all * blocks_.size()));
   }
 
   Placement refine(std::span<const HeldBlock> blocks, std::span<const std::size_t> offsets,
                    std::size_t work) {
-    work = std::min(work, left_);
-    left_ -= work;
-    return place_by_reinsertion(blocks, {}, offsets, enough_, work);
+    ReinsertedBlocks found =
+        place_by_reinsertion(blocks, {}, offsets, enough_, std::min(work, left_), random_);
+    left_ -= std::min(found.work, left_);
+    return std::move(found.placement);
   }
 
   const std::span<const HeldBlock> blocks_;
   Placement best_;
   const std::size_t enough_;
   std::size_t left_;
-  std::vector<std::vector<GluedBlocks>> styles_;
+  std::minstd_rand random_;
 };
 
 }  // namespace
@@ -95,13 +107,14 @@ class MultilevelSearch {
 Placement lower_by_levels(std::span<const HeldBlock> blocks, Placement best, std::size_t enough,
                           std::size_t work) {
   if (has_spans(blocks)) return best;
-  enough = std::max({enough, best.least, peak_of(blocks).bytes});
+  const std::size_t peak = std::max(best.least, peak_of(blocks).bytes);
+  enough = std::max(enough, peak);
   if (best.bytes <= enough || !can_reinsert(blocks)) return best;
-  const std::size_t least = best.least;
-  MultilevelSearch search(blocks, std::move(best), enough, share_of_work(work, blocks.size()));
-  best = search.run();
-  best.least = least;
-  return best;
+  MultilevelSearch search(blocks, best, enough, share_of_work(work, blocks.size()));
+  Placement found = search.run(peak);
+  if (found.bytes >= best.bytes) return best;
+  found.least = best.least;
+  return found;
 }
 
 }  // namespace metronome::plan

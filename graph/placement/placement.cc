@@ -3,11 +3,11 @@
 //   peak_of              the bound: bytes of the fullest step
 //   best_as_steps_pass   if pairs of blocks are more than kBudget; else behind the greedy orders
 //   greedy_orders        six orders of the blocks, each with both fits; ends at the bound
-//   improve              a complete search, of blocks without spans, as they are and glued
-//                        together (exact_placement.h); with much work once more in the end
+//   ExactSearches        complete ones, of blocks without spans, as they are and glued together
+//                        (exact_placement.h); they go on in the end, with much work
 //   search               from the best kSearches attempts
 //   lower_by_levels      blocks glued to fewer, then their parts (multilevel_search.h)
-//   lower_by_ejection    blocks push each other out (ejection_search.h)
+//   lower_by_ejection    else blocks push each other out (ejection_search.h)
 //   lower_by_reinsertion blocks are taken out and put in between others (reinsertion_search.h)
 //
 // The trick: an attempt is an order of blocks and a fit, and `GreedyPlacer` makes the offsets from
@@ -16,8 +16,8 @@
 //   order a b c    c ends too high: it moves to a place before, drawn at random
 //   order c a b    all are placed anew; no more bytes than the best: it is the best from here on
 //
-// From `improve` on all end near the bound. The greedy orders and `search` share the budget of one
-// `GreedyPlacer`. Random numbers begin at one fixed seed, so equal blocks get equal offsets.
+// From `ExactSearches` on all end near the bound. The greedy orders and `search` share the budget
+// of one `GreedyPlacer`. Random numbers begin at one fixed seed, so equal blocks get equal offsets.
 #include "graph/placement/placement.h"
 
 #include <algorithm>
@@ -245,6 +245,11 @@ bool has_fewer_units(std::span<const HeldBlock> blocks, std::size_t units) {
   });
 }
 
+bool is_searched(std::span<const HeldBlock> blocks) {
+  const bool has_low_sum = has_fewer_units(blocks, std::size_t{1} << 31);
+  return ExactPlacer::takes(blocks) || (has_few_pairs(blocks) && has_low_sum);
+}
+
 bool has_few_pairs(std::span<const HeldBlock> blocks) {
   std::vector<std::int32_t> begins, ends;
   for (const HeldBlock& block : blocks) {
@@ -307,7 +312,8 @@ Placement place_by_comparison(std::span<const HeldBlock> blocks,
   if (effort == Effort::greedy) return best;
   const bool is_exact = ExactPlacer::takes(blocks);
   const std::size_t first_work = std::min(limits.work, kFirstExactWork);
-  if (is_exact) best = improve(blocks, std::move(best), enough, first_work);
+  ExactSearches exact(blocks);
+  if (is_exact) best = exact.improve(std::move(best), enough, first_work);
   const std::size_t least = best.least;
   if (attempts.size() > kSearches) attempts.resize(kSearches);
   for (const Attempt& attempt : attempts) {
@@ -317,10 +323,14 @@ Placement place_by_comparison(std::span<const HeldBlock> blocks,
     best.least = least;
   }
   if (best.bytes > std::max(enough, least)) {
+    const std::size_t before = best.bytes;
     best = lower_by_levels(blocks, std::move(best), enough, limits.work);
-    best = lower_by_ejection(blocks, excludes, std::move(best), enough, limits.work);
+    // Blocks that push each other out find nothing where glued ones did.
+    if (best.bytes == before) {
+      best = lower_by_ejection(blocks, excludes, std::move(best), enough, limits.work);
+    }
     best = lower_by_reinsertion(blocks, excludes, std::move(best), enough, limits.work);
-    if (is_exact) best = improve(blocks, std::move(best), enough, limits.work - first_work);
+    if (is_exact) best = exact.improve(std::move(best), enough, limits.work - first_work);
   }
   return best;
 }

@@ -50,8 +50,7 @@ bool has_spans(std::span<const HeldBlock> blocks);
 
 /// The largest number of bytes that divides all blocks; 1 where none has bytes.
 std::size_t unit_of(std::span<const HeldBlock> blocks);
-/// Whether all blocks on each other take fewer of those than so many, so that numbers for so many
-/// hold any sum of them.
+/// Whether the sum of all blocks, in these, is less.
 bool has_fewer_units(std::span<const HeldBlock> blocks, std::size_t units);
 
 struct Placement {
@@ -74,9 +73,11 @@ struct Peak {
 };
 Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {});
 
-/// True if so few pairs of blocks are held together that a list of them is worth its memory. The
-/// searches behind the complete one look at no others.
+/// True if so few pairs of blocks are held together that a list of them is worth its memory.
 bool has_few_pairs(std::span<const HeldBlock> blocks);
+/// False if no search with a limit of work (SearchLimits) looks at these blocks: too many pairs are
+/// held together, or they have too many units.
+bool is_searched(std::span<const HeldBlock> blocks);
 
 /// How long `place` looks.
 enum class Effort : std::uint8_t {
@@ -90,7 +91,7 @@ constexpr bool near_peak(std::size_t bytes, std::size_t peak) { return bytes <= 
 
 /// When a search ends, beside at the peak.
 struct SearchLimits {
-  /// Blocks and sections that each search looks at, of up to four: a billion take about a second.
+  /// Blocks and sections that each search looks at, of up to three: a billion take about a second.
   std::size_t work = 500'000'000;
   /// A placement of so many bytes is good enough; absent: one near the peak.
   std::optional<std::size_t> enough = {};

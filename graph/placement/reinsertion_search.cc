@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "graph/placement/block_stacks.h"
@@ -21,7 +22,8 @@ constexpr std::uint32_t kMostOut = 16;
 
 class ReinsertionSearch {
  public:
-  explicit ReinsertionSearch(BlockStacks& stacks) : stacks_(stacks) {}
+  ReinsertionSearch(BlockStacks& stacks, BlockStacks::Random& random)
+      : stacks_(stacks), random_(random) {}
 
   void round() {
     take_out();
@@ -53,7 +55,7 @@ class ReinsertionSearch {
   }
 
   BlockStacks& stacks_;
-  BlockStacks::Random random_;
+  BlockStacks::Random& random_;
   std::vector<std::int32_t> out_;
 };
 
@@ -64,21 +66,21 @@ bool can_reinsert(std::span<const HeldBlock> blocks) {
   return has_fewer_units(blocks, std::size_t{1} << 31) && has_few_pairs(blocks);
 }
 
-Placement place_by_reinsertion(std::span<const HeldBlock> blocks,
-                               const control::Exclusions& excludes,
-                               std::span<const std::size_t> offsets, std::size_t enough,
-                               std::size_t work) {
+ReinsertedBlocks place_by_reinsertion(std::span<const HeldBlock> blocks,
+                                      const control::Exclusions& excludes,
+                                      std::span<const std::size_t> offsets, std::size_t enough,
+                                      std::size_t work, std::minstd_rand& random) {
   const std::size_t unit = unit_of(blocks);
   BlockStacks stacks(blocks, excludes, unit, offsets);
-  ReinsertionSearch search(stacks);
-  const auto bytes = [&] { return static_cast<std::size_t>(stacks.bytes()) * unit; };
+  ReinsertionSearch search(stacks, random);
+  const auto bytes = [&] { return static_cast<std::size_t>(stacks.height()) * unit; };
   while (bytes() > enough && stacks.work() < work) search.round();
   Placement found{{}, bytes()};
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     found.offsets.push_back(static_cast<std::size_t>(stacks.below(static_cast<std::int32_t>(i))) *
                             unit);
   }
-  return found;
+  return {std::move(found), stacks.work()};
 }
 
 Placement lower_by_reinsertion(std::span<const HeldBlock> blocks,
@@ -86,8 +88,10 @@ Placement lower_by_reinsertion(std::span<const HeldBlock> blocks,
                                std::size_t enough, std::size_t work) {
   enough = std::max({enough, best.least, peak_of(blocks, excludes).bytes});
   if (best.bytes <= enough || !can_reinsert(blocks)) return best;
+  BlockStacks::Random random;
   Placement found = place_by_reinsertion(blocks, excludes, best.offsets, enough,
-                                         share_of_work(work, blocks.size()));
+                                         share_of_work(work, blocks.size()), random)
+                        .placement;
   if (found.bytes >= best.bytes) return best;
   found.least = best.least;
   return found;

@@ -446,8 +446,8 @@ peers            20 pieces   8.3 min  mlp, small, IEEE fp32: PyTorch eager and c
 models-full      12 pieces   5.0 min  mlp, full: replay, stepwise and eager steps
 training          3 pieces   1.6 min  digits: a whole training beside libtorch's eager one
 allocations      12 pieces   2.4 min  mlp: CUDA calls during replay
-engines           1 pieces   1.0 min  engines of convolutions, those that are refused too: which \
-would be faster
+engines           1 pieces   1.0 min  engines of convolutions, those too that steps are not offered: \
+which would be faster
 peers-compiled   20 pieces  25.0 min  mlp, small, IEEE fp32: torch.compile, its reduce-overhead, JAX
 sanitizers      240 pieces   7.5 min  compute-sanitizer (memcheck) over the kernels of group
 peers-autotuned  20 pieces  25.0 min  mlp, small, IEEE fp32: torch.compile's max-autotune

@@ -157,6 +157,7 @@ INTERNALS = {
     "executor/cuda/runtime/nvrtc.h",
     "executor/engine/observer.h",
     "executor/libtorch/convert.h",
+    "executor/support/atomic_file.h",
     "graph/compounds/channels_last.h",
     "graph/emit/scope.h",
     "graph/ir/graph.h",

@@ -1,13 +1,16 @@
 // The complete search for a layout: against all layouts of few blocks, and cases of known optimum.
 #include "graph/placement/exact_placement.h"
-#include "graph/placement/glued_blocks.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
 #include <random>
 #include <vector>
 
+#include "graph/placement/glued_blocks.h"
 #include "tests/graph/placement_blocks.h"
 
 namespace metronome::testing::exact_placement_test {
@@ -47,7 +50,8 @@ TEST_CASE("of few blocks it finds the best of all orders, and proves that none i
     REQUIRE(found.placement->bytes == optimum);
     REQUIRE(is_valid(blocks, *found.placement));
     REQUIRE(exact.find(optimum - 1, kWork).proves_none);
-    const plan::Placement improved = plan::improve(blocks, {{}, 2 * optimum, peak}, 0, kWork);
+    const plan::Placement improved =
+        plan::ExactSearches(blocks).improve({{}, 2 * optimum, peak}, 0, kWork);
     REQUIRE(improved.bytes == optimum);
     REQUIRE(improved.least == optimum);
   }
@@ -132,6 +136,31 @@ TEST_CASE("each placement of glued blocks is one of the blocks, whatever they ar
         const plan::Placement placed = plan::place(glued.blocks, {}, plan::Effort::greedy);
         REQUIRE(is_valid(glued.blocks, placed));
         REQUIRE(is_valid(blocks, glued.placement(placed)));
+      }
+    }
+  }
+}
+
+TEST_CASE("each level of glued blocks is made of whole blocks of the one before") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 20; ++round) {
+    const Blocks blocks = cut_rectangle(random, 40 + 10 * round, 400, 10, 10);
+    CAPTURE(round);
+    for (int style = 0; style < plan::kGlueStyles; ++style) {
+      std::size_t work = kWork, most = blocks.size();
+      std::vector<std::int32_t> before(blocks.size());
+      std::iota(before.begin(), before.end(), 0);
+      for (const auto& level : plan::glue_levels(blocks, 400 * 64, style, work)) {
+        REQUIRE(5 * level.blocks.size() <= 4 * most);
+        most = level.blocks.size();
+        std::map<std::int32_t, std::int32_t> whole;
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+          const std::int32_t glued = level.within[i].glued;
+          REQUIRE(whole.try_emplace(before[i], glued).first->second == glued);
+          before[i] = glued;
+        }
+        const plan::Placement placed = plan::place(level.blocks, {}, plan::Effort::greedy);
+        REQUIRE(is_valid(blocks, level.placement(placed)));
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -37,11 +38,11 @@ std::vector<std::int32_t> highest_of(const plan::BlockStacks& stacks) {
 void check_against_anew(const plan::BlockStacks& stacks, const Blocks& blocks,
                         const control::Exclusions& excludes) {
   const std::vector<std::size_t> offsets = offsets_of(stacks, blocks.size());
-  const plan::Placement placement{offsets, static_cast<std::size_t>(stacks.bytes()) * kUnit};
+  const plan::Placement placement{offsets, static_cast<std::size_t>(stacks.height()) * kUnit};
   REQUIRE(is_valid(blocks, placement, excludes));
   const plan::BlockStacks anew(blocks, excludes, kUnit, offsets);
   REQUIRE(offsets_of(anew, blocks.size()) == offsets);
-  REQUIRE(anew.bytes() == stacks.bytes());
+  REQUIRE(anew.height() == stacks.height());
   REQUIRE(highest_of(anew) == highest_of(stacks));
 }
 
@@ -55,7 +56,7 @@ void move_blocks(const Blocks& blocks, const control::Exclusions& excludes, std:
   for (int round = 0; round < 200; ++round) {
     CAPTURE(round);
     const auto before = std::pair(offsets_of(stacks, blocks.size()), highest_of(stacks));
-    const auto bytes = stacks.bytes();
+    const auto height = stacks.height();
     std::vector<std::int32_t> out = {stacks.highest()[random() % stacks.highest().size()]};
     stacks.take_out(out[0]);
     for (int more = 0; more < 4; ++more) {
@@ -69,14 +70,14 @@ void move_blocks(const Blocks& blocks, const control::Exclusions& excludes, std:
         std::ranges::all_of(out, [&](std::int32_t block) { return stacks.put_in(block, random); });
     if (are_in && stacks.keep()) {
       ++kept;
-      const bool is_higher = std::pair(stacks.bytes(), stacks.highest().size()) >
-                             std::pair(bytes, before.second.size());
+      const bool is_higher = std::pair(stacks.height(), stacks.highest().size()) >
+                             std::pair(height, before.second.size());
       REQUIRE_FALSE(is_higher);
     } else {
       ++undone;
       stacks.undo();
       REQUIRE(std::pair(offsets_of(stacks, blocks.size()), highest_of(stacks)) == before);
-      REQUIRE(stacks.bytes() == bytes);
+      REQUIRE(stacks.height() == height);
     }
     check_against_anew(stacks, blocks, excludes);
   }
@@ -95,7 +96,41 @@ TEST_CASE("stacks stay what their order makes them, whatever was moved or undone
   }
 }
 
-TEST_CASE("so do those of blocks under guards") {
+TEST_CASE("so do those of hundreds of blocks, most of which do not meet") {
+  std::mt19937 random(8);
+  Blocks blocks = random_blocks(random, 300);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const auto later = static_cast<std::int32_t>(random() % 40);
+    blocks[i].begin += later;
+    blocks[i].end += later + static_cast<std::int32_t>(random() % 10 == 0 ? 30 : 0);
+  }
+  move_blocks(blocks, {}, 8);
+}
+
+TEST_CASE("ranks come lowest first, each once") {
+  plan::RankQueue queue(1000);
+  std::mt19937 random(9);
+  for (int round = 0; round < 50; ++round) {
+    std::set<std::int32_t> waiting;
+    for (int step = 0; step < 100; ++step) {
+      if (random() % 3 != 0 || waiting.empty()) {
+        const auto rank = static_cast<std::int32_t>(random() % 1000);
+        queue.push(rank);
+        waiting.insert(rank);
+      } else {
+        REQUIRE(queue.pop() == *waiting.begin());
+        waiting.erase(waiting.begin());
+      }
+    }
+    for (; !waiting.empty(); waiting.erase(waiting.begin())) {
+      REQUIRE_FALSE(queue.empty());
+      REQUIRE(queue.pop() == *waiting.begin());
+    }
+    REQUIRE(queue.empty());
+  }
+}
+
+TEST_CASE("stacks of blocks under guards stay so, too") {
   control::Exclusions excludes(4);
   excludes.add(0, 1);
   excludes.add(2, 3);
