@@ -35,7 +35,8 @@ constexpr std::size_t kWorkOfBlock = 50;
 /// the best. Smaller parts find a little more, in more time.
 constexpr std::size_t kPartAbove = 10, kLeastPart = 1000;
 /// Blocks put in between moves to other gaps, and how many move then.
-constexpr int kPutsBetween = 10, kMoves = 3;
+constexpr std::size_t kPutsBetween = 10;
+constexpr int kMoves = 3;
 
 using Offset = std::int32_t;  // in units
 constexpr Offset kWaits = -1;
@@ -80,7 +81,7 @@ class EjectionSearch {
 
   /// Puts blocks until none waits, or so much work is done in all.
   void put_all(std::size_t most_work) {
-    for (int puts = 1; !waiting_.empty() && work_ < most_work; ++puts) {
+    for (std::size_t puts = 1; !waiting_.empty() && work_ < most_work; ++puts) {
       // The last one comes back where it was, if that is still free; one at random keeps two from
       // taking turns for ever.
       if (random_() % 2 == 0) std::swap(waiting_[random_() % waiting_.size()], waiting_.back());

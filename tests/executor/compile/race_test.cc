@@ -1,5 +1,6 @@
 // How the candidates of one node are timed: what one disturbed call costs, and what is believed.
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -61,10 +62,11 @@ TEST_CASE("a first call that something else made long does not decide") {
 }
 
 TEST_CASE("runs that differ beside other programs were timed under load, however few these are") {
-  const Naps steady = {{Maker::own, [](int) { return 2.0; }},
-                       {Maker::mkl, [](int) { return 30.0; }}};
-  const Naps bursts = {{Maker::own, [](int call) { return 1.0 + call; }},
-                       {Maker::mkl, [](int) { return 30.0; }}};
+  // So long, and so far apart, that naps that last some milliseconds longer change nothing.
+  const Naps steady = {{Maker::own, [](int) { return 10.0; }},
+                       {Maker::mkl, [](int) { return 60.0; }}};
+  const Naps bursts = {{Maker::own, [](int call) { return std::pow(2.0, 1 + call); }},
+                       {Maker::mkl, [](int) { return 60.0; }}};
   {
     const tests::Load few(0.1);
     CHECK(choice_among(steady) == "own (timed)");
