@@ -209,15 +209,6 @@ void with_largest(CudaDriver& driver, Call call, const F& f) {
   f(call);
 }
 
-void upload_numbers(CudaDriver& driver, const Block& block, CudaStream stream) {
-  std::vector<float> numbers(block.bytes() / sizeof(float));
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    numbers[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
-  }
-  driver.upload(block.data(), numbers.data(), block.bytes(), stream);
-  driver.synchronize(stream);
-}
-
 /// f(product, its result) of two square matrices.
 template <class F>
 void with_product(CudaDriver& driver, CudaStream stream, const F& f) {
@@ -380,6 +371,16 @@ void launch_times(Outcome& outcome, CudaDriver& driver, Marks& marks, int nodes,
 }
 
 }  // namespace
+
+void upload_numbers(CudaDriver& driver, const executor::program::DeviceBlock& block,
+                    CudaStream stream) {
+  std::vector<float> numbers(block.bytes() / sizeof(float));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
+  }
+  driver.upload(block.data(), numbers.data(), block.bytes(), stream);
+  driver.synchronize(stream);
+}
 
 void probe_graphs(Outcomes& outcomes, CudaDriver& driver) {
   Marks marks(driver);

@@ -4,9 +4,14 @@
 
 #include "benchmarks/gpu_check/outcomes.h"
 #include "executor/cuda/driver/driver.h"
+#include "executor/cuda/program/device_state.h"
 #include "models/models.h"
 
 namespace metronome::gpu_check {
+
+/// Fills memory with f32 numbers from -1 to 1, and waits.
+void upload_numbers(CudaDriver& driver, const executor::program::DeviceBlock& block,
+                    CudaStream stream);
 
 /// Conditional nodes, libraries' calls inside of them, numbers that are read while a step runs, and
 /// what launches and nodes take.

@@ -13,7 +13,6 @@
 #include "benchmarks/gpu_check/probe.h"
 #include "executor/cuda/driver/null_driver.h"
 #include "executor/cuda/driver/stopwatch.h"
-#include "executor/cuda/program/device_state.h"
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
 #include "models/models.h"
@@ -63,14 +62,7 @@ class Operands {
         made_(problem.makes == ConvolutionProblem::ComputedTensor::x   ? x_
               : problem.makes == ConvolutionProblem::ComputedTensor::y ? y_
                                                                        : weight_) {
-    for (const Block* block : {&x_, &weight_, &y_}) {
-      std::vector<float> numbers(block->bytes() / sizeof(float));
-      for (std::size_t i = 0; i < numbers.size(); ++i) {
-        numbers[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
-      }
-      driver.upload(block->data(), numbers.data(), block->bytes(), stream);
-      driver.synchronize(stream);
-    }
+    for (const Block* block : {&x_, &weight_, &y_}) upload_numbers(driver, *block, stream);
   }
 
   ConvolutionCommand command(const ConvolutionProblem& problem, const Candidate& candidate,

@@ -6,6 +6,8 @@
 namespace metronome::plan {
 namespace {
 
+/// Pairs at most: each takes eight bytes, in a list of either.
+constexpr std::size_t kMostPairs = std::size_t{1} << 23;
 /// Fewer blocks than these get that much less of the work.
 constexpr std::size_t kManyBlocks = 500;
 /// Work that is done in any case: for each block, and at most.
@@ -29,6 +31,24 @@ Neighbours list_neighbours(std::span<const HeldBlock> blocks, const control::Exc
     held.push_back(block);
   }
   return neighbours;
+}
+
+bool has_few_pairs(std::span<const HeldBlock> blocks) {
+  std::vector<std::int32_t> begins, ends;
+  for (const HeldBlock& block : blocks) {
+    if (block.bytes == 0) continue;
+    begins.push_back(block.begin);
+    ends.push_back(block.end);
+  }
+  std::ranges::sort(begins);
+  std::ranges::sort(ends);
+  std::size_t pairs = 0, held = 0;
+  auto end = ends.begin();
+  for (const std::int32_t begin : begins) {
+    for (; *end < begin; ++end) --held;
+    pairs += held++;
+  }
+  return pairs <= kMostPairs;
 }
 
 std::size_t share_of_work(std::size_t work, std::size_t blocks) {

@@ -15,6 +15,9 @@ namespace metronome::plan {
 using Neighbours = std::vector<std::vector<std::int32_t>>;
 Neighbours list_neighbours(std::span<const HeldBlock> blocks, const control::Exclusions& excludes);
 
+/// True if so few pairs of blocks are held together that a list of them is worth its memory.
+bool has_few_pairs(std::span<const HeldBlock> blocks);
+
 /// The work that a search of blocks may do, of so much in all: of few blocks a part of it, as they
 /// find early what they find, but a little in any case.
 std::size_t share_of_work(std::size_t work, std::size_t blocks);

@@ -53,9 +53,6 @@ constexpr std::size_t kSearches = 4;
 /// it gets the rest.
 constexpr std::size_t kFirstExactWork = 500'000'000;
 
-/// Pairs at most: each takes eight bytes, in a list of either.
-constexpr std::size_t kMostPairs = std::size_t{1} << 23;
-
 /// Bytes that come to be held under a guard at a step, or cease to be.
 struct Change {
   std::int32_t step;
@@ -246,26 +243,7 @@ bool has_fewer_units(std::span<const HeldBlock> blocks, std::size_t units) {
 }
 
 bool is_searched(std::span<const HeldBlock> blocks) {
-  const bool has_low_sum = has_fewer_units(blocks, std::size_t{1} << 31);
-  return ExactPlacer::takes(blocks) || (has_few_pairs(blocks) && has_low_sum);
-}
-
-bool has_few_pairs(std::span<const HeldBlock> blocks) {
-  std::vector<std::int32_t> begins, ends;
-  for (const HeldBlock& block : blocks) {
-    if (block.bytes == 0) continue;
-    begins.push_back(block.begin);
-    ends.push_back(block.end);
-  }
-  std::ranges::sort(begins);
-  std::ranges::sort(ends);
-  std::size_t pairs = 0, held = 0;
-  auto end = ends.begin();
-  for (const std::int32_t begin : begins) {
-    for (; *end < begin; ++end) --held;
-    pairs += held++;
-  }
-  return pairs <= kMostPairs;
+  return ExactPlacer::takes(blocks) || can_reinsert(blocks);
 }
 
 Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& excludes) {
@@ -325,7 +303,7 @@ Placement place_by_comparison(std::span<const HeldBlock> blocks,
   if (best.bytes > std::max(enough, least)) {
     const std::size_t before = best.bytes;
     best = lower_by_levels(blocks, std::move(best), enough, limits.work);
-    // Blocks that push each other out find nothing where glued ones did.
+    // Blocks that push each other out seldom find more where glued ones found something.
     if (best.bytes == before) {
       best = lower_by_ejection(blocks, excludes, std::move(best), enough, limits.work);
     }

@@ -73,8 +73,6 @@ struct Peak {
 };
 Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {});
 
-/// True if so few pairs of blocks are held together that a list of them is worth its memory.
-bool has_few_pairs(std::span<const HeldBlock> blocks);
 /// False if no search with a limit of work (SearchLimits) looks at these blocks: too many pairs are
 /// held together, or they have too many units.
 bool is_searched(std::span<const HeldBlock> blocks);

@@ -8,9 +8,8 @@
 //   words            -> engine and knobs -> configuration -> plan: a choice made before
 //   plan + pack      -> execute; a pack holds the addresses of x, weight, y and the workspace
 //
-// An offer's words are a mark with the engine's index and the number of knobs, then two knobs a
-// word. `prepare` makes a command's plan and pack, which are found again by the address of its
-// result; `enqueue` makes no descriptor.
+// An offer's words are its engine and knobs (cudnn_words.h). `prepare` makes a command's plan and
+// pack, which are found again by the address of its result; `enqueue` makes no descriptor.
 #include "executor/cuda/libraries/cudnn.h"
 
 #include <fmt/format.h>
@@ -25,6 +24,7 @@
 #include <utility>
 
 #include "executor/cuda/libraries/cudnn_interface.h"
+#include "executor/cuda/libraries/cudnn_words.h"
 #include "executor/cuda/libraries/library.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
@@ -34,6 +34,7 @@ namespace {
 
 using cudnn::Attribute;
 using cudnn::AttributeType;
+using cudnn::EngineKnobs;
 using cudnn::Kind;
 using cudnn::NumericalNote;
 using ComputedTensor = ConvolutionProblem::ComputedTensor;
@@ -59,74 +60,6 @@ constexpr NumericalNote kRefused[] = {
     NumericalNote::winograd_tile_6x6, NumericalNote::winograd_tile_13x13};
 /// Dropped too unless the problem allows TF32.
 constexpr NumericalNote kTf32[] = {NumericalNote::tensor_core, NumericalNote::down_convert_inputs};
-
-std::string_view name_of(NumericalNote note) {
-  switch (note) {
-    case NumericalNote::tensor_core:
-      return "tensor core";
-    case NumericalNote::down_convert_inputs:
-      return "inputs of less precision";
-    case NumericalNote::reduced_precision_reduction:
-      return "sums of less precision";
-    case NumericalNote::fft:
-      return "FFT";
-    case NumericalNote::nondeterministic:
-      return "other bits in each run";
-    case NumericalNote::winograd:
-      return "Winograd";
-    case NumericalNote::winograd_tile_4x4:
-      return "Winograd 4x4";
-    case NumericalNote::winograd_tile_6x6:
-      return "Winograd 6x6";
-    case NumericalNote::winograd_tile_13x13:
-      return "Winograd 13x13";
-    case NumericalNote::strict_nan_propagation:
-      return "passes each NaN on";
-  }
-  return "a note without a name";
-}
-
-/// An engine and its knobs as words: a mark and the index, then two knobs a word, each of 8 bits
-/// for its type and 24 for its value.
-struct EngineKnobs {
-  std::int64_t engine = 0;
-  std::vector<std::pair<int, std::int64_t>> knobs;
-};
-/// The words of engine 0 without knobs; others have more. A name shows no zeros at the end, so
-/// words without a digit of their own would have none.
-constexpr Algorithm kFirstWords = algorithm_of_digit(1);
-/// Bits of a knob's value. With 8 for its type, of which there are fewer than 256, two knobs fill a
-/// word. A knob with a larger value has no words, so its engine is not offered.
-constexpr int kValueBits = 24;
-
-/// Nothing where a choice does not fit.
-std::optional<Algorithm> words_of(const EngineKnobs& choice) {
-  Algorithm algorithm = kFirstWords;
-  if (choice.knobs.size() > 2 * (algorithm.words.size() - 1)) return std::nullopt;
-  algorithm.words[0] |= static_cast<std::uint64_t>(choice.engine) << 8 | choice.knobs.size();
-  for (std::size_t i = 0; i < choice.knobs.size(); ++i) {
-    const auto& [type, value] = choice.knobs[i];
-    if (value < 0 || value >> kValueBits != 0) return std::nullopt;
-    const auto knob =
-        static_cast<std::uint64_t>(type) << kValueBits | static_cast<std::uint64_t>(value);
-    algorithm.words[1 + i / 2] |= i % 2 == 0 ? knob << 32 : knob;
-  }
-  return algorithm;
-}
-
-EngineKnobs choice_of(const Algorithm& algorithm) {
-  EngineKnobs choice{static_cast<std::int64_t>((algorithm.words[0] & ~kFirstWords.words[0]) >> 8),
-                     {}};
-  const std::size_t knobs =
-      std::min<std::size_t>(algorithm.words[0] & 0xFF, 2 * (algorithm.words.size() - 1));
-  for (std::size_t i = 0; i < knobs; ++i) {
-    const std::uint64_t word = algorithm.words[1 + i / 2];
-    const std::uint64_t knob = i % 2 == 0 ? word >> 32 : word & 0xFFFFFFFF;
-    choice.knobs.emplace_back(static_cast<int>(knob >> kValueBits),
-                              static_cast<std::int64_t>(knob & ((1U << kValueBits) - 1)));
-  }
-  return choice;
-}
 
 /// With two spatial dimensions or more, as the library wants it: a missing one is the first.
 Shape add_dimension(Shape shape, std::size_t leading, std::int64_t missing) {
@@ -394,7 +327,7 @@ void Cudnn::Library::tell_notes(const Algorithm& algorithm, const OwnedDescripto
   std::vector<std::string_view> names;
   for (const OwnedDescriptor& engine : get(config, Attribute::config_engine, Kind::engine, 1)) {
     for (const int note : notes_of(engine)) {
-      names.push_back(libraries::name_of(static_cast<NumericalNote>(note)));
+      names.push_back(cudnn::name_of(static_cast<NumericalNote>(note)));
     }
   }
   logger().info("cudnn {}: {}", to_string(algorithm),
@@ -429,7 +362,7 @@ std::vector<Cudnn::Library::EnginePlan> Cudnn::Library::offers(const Convolution
          get(heuristics, Attribute::heuristics_results, Kind::engine_config, count)) {
       if (found.size() == most) return found;
       const std::optional<EngineKnobs> choice = choice_of(problem, config);
-      const std::optional<Algorithm> algorithm = choice ? words_of(*choice) : std::nullopt;
+      const std::optional<Algorithm> algorithm = choice ? cudnn::words_of(*choice) : std::nullopt;
       if (!algorithm) continue;
       const auto same = [&](const EnginePlan& offer) { return offer.algorithm == *algorithm; };
       if (std::ranges::any_of(found, same)) continue;
@@ -448,7 +381,7 @@ Cudnn::Library::OwnedDescriptor Cudnn::Library::plan_of(const ConvolutionProblem
                                                         const Algorithm& algorithm) const {
   std::vector<OwnedDescriptor> keep;
   const OwnedDescriptor graph = graph_of(problem, keep);
-  const EngineKnobs choice = libraries::choice_of(algorithm);
+  const EngineKnobs choice = cudnn::choice_of(algorithm);
   const OwnedDescriptor engine = make(Kind::engine);
   set(engine, Attribute::engine_graph, graph);
   set(engine, Attribute::engine_index, AttributeType::int64, choice.engine);
